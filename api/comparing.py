@@ -726,10 +726,10 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         values.append([(total, total / spread, total * spread), *map(tuple, ends.tolist())])
         estimates = [Estimate(total, sources)]
         for place, value in enumerate(ends[:, 0]):
-            own = {"True": float(sigmas[place])}
+            sigma_of = {"True": float(sigmas[place])}
             if alike.iloc[place]:
-                own = {"True": float(common[place]), _FACTOR: float(apart[place])}
-            estimates.append(Estimate(value, own))
+                sigma_of = {"True": float(common[place]), _FACTOR: float(apart[place])}
+            estimates.append(Estimate(value, sigma_of))
         each.append(estimates)
     targets = [" and ".join(dict.fromkeys(side["target"].astype(str))) for side in sides]
     titles = [f"all {len(alike):,} rows", *(workload(row) for row in sides[0].to_dict("records"))]

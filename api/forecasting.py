@@ -477,10 +477,10 @@ class CalibratedRelease(Result, Release):
     def _sharpened(self) -> tuple[Forecasts, Forecasts]:
         """Return forecasts of the runs by any release, and by this one."""
         with temporary_folder() as folder:
-            own = folder / "release.toml"
-            own.write_text(as_toml(self), encoding="utf-8")
+            file = folder / "release.toml"
+            file.write_text(as_toml(self), encoding="utf-8")
             before = forecast(cases=self.cases.assign(release=""))
-            now = forecast(cases=self.cases.assign(release=str(own)))
+            now = forecast(cases=self.cases.assign(release=str(file)))
         assert isinstance(before, Forecasts)
         assert isinstance(now, Forecasts)
         return before, now
@@ -590,11 +590,11 @@ def calibrate(
         if drafts != NONE:
             served = without(served)
         served, lost = _near_the_forecast(served, lost, model)
-        found = model.calibrated(served)
+        fitted = model.calibrated(served)
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
         if drafts != NONE:
             read |= {OWN_SPECULATION: drafts}
-        return CalibratedServing.from_fields(replace(found, about={**found.about, **read}))
+        return CalibratedServing.from_fields(replace(fitted, about={**fitted.about, **read}))
     if default:
         raise ParameterError(
             "default",
@@ -627,7 +627,7 @@ def calibrate(
         start = None
     else:
         start = widened(find_release(prior, kind))
-    found = fit_release(
+    fitted = fit_release(
         as_rows(parts, kind),
         np.array(seconds),
         name=name,
@@ -638,20 +638,20 @@ def calibrate(
         kind=kind,
         prior=start,
     )
-    for release, most, told in (
+    for release, limit, basis in (
         (start or unknown_release(kind), _FAR, "was forecast"),
-        (found, _UNMET, "is what the constants say that meet all of these runs best"),
+        (fitted, _UNMET, "is what the constants say that meet all of these runs best"),
     ):
         said = as_rows(parts, kind) @ np.exp(release.mean)
-        for (place, _), own, expected in zip(asked, seconds, said.tolist(), strict=True):
-            if max(own / expected, expected / own) > most:
+        for (place, _), stated, expected in zip(asked, seconds, said.tolist(), strict=True):
+            if max(stated / expected, expected / stated) > limit:
                 problem = (
-                    f"states {own:,.4g} s, and {expected:,.4g} s {told}: check its unit (seconds, "
+                    f"states {stated:,.4g} s, and {expected:,.4g} s {basis}: check its unit (seconds, "
                     "or output tokens "
                     "per second) and its setting, or leave the run out"
                 )
                 raise DataError(problem, source=place)
-    return replace(CalibratedRelease.from_fields(found), cases=runs)
+    return replace(CalibratedRelease.from_fields(fitted), cases=runs)
 
 
 _FAR, _UNMET = 30.0, 2.0
@@ -680,7 +680,7 @@ def _runs(
         *([*map(str, table)] for table in tables),
         *(csv_header(head(file)) for file in files),
     ]
-    measured = sum(MEASURED in {names.get(name, name) for name in own} for own in columns)
+    measured = sum(MEASURED in {names.get(name, name) for name in names_of} for names_of in columns)
     if not measured:
         return None
     if measured < len(given):
@@ -711,25 +711,25 @@ def _served(
         load_measurements,
     )  # here: readers take long to import, and few forecasts need them
 
-    found = load_measurements(cases, default=default, rename=rename, timed=False)
-    runs = described(found.frame[found.frame["op"] == SERVING])[0]
+    loaded = load_measurements(cases, default=default, rename=rename, timed=False)
+    runs = described(loaded.frame[loaded.frame["op"] == SERVING])[0]
     varied = runs["variant"].ne("")
     if len(runs) and drafted(runs).all():
-        return runs.reset_index(drop=True), found.rejected, found.notes, MTP
+        return runs.reset_index(drop=True), loaded.rejected, loaded.notes, MTP
     apart = {
         "source": runs["source"][varied],
         "reason": "other-conditions",
         "detail": runs["variant"][varied],
     }
-    rejected = pd.concat([found.rejected, pd.DataFrame(apart, dtype="str")], ignore_index=True)
+    rejected = pd.concat([loaded.rejected, pd.DataFrame(apart, dtype="str")], ignore_index=True)
     if varied.all() and len(runs):
-        told = ", ".join(dict.fromkeys(runs["variant"]))
+        variants = ", ".join(dict.fromkeys(runs["variant"]))
         raise DataError(
-            f"all runs are under conditions that no forecast asks about ({told}): give runs "
+            f"all runs are under conditions that no forecast asks about ({variants}): give runs "
             "without them"
         )
     kept = runs[~varied].reset_index(drop=True)
-    return kept, rejected, found.notes, NONE
+    return kept, rejected, loaded.notes, NONE
 
 
 def _near_the_forecast(
@@ -746,9 +746,9 @@ def _near_the_forecast(
     if len(runs):
         expected = model.served(runs)
         detail = np.full(len(runs), "", dtype=object)
-        for name, most in _TOKEN_FAR.items():
+        for name, limit in _TOKEN_FAR.items():
             times = as_numbers(runs, name) / getattr(expected, name)
-            for row in np.flatnonzero(times > most):
+            for row in np.flatnonzero(times > limit):
                 detail[row] = f"{name} is {times[row]:,.0f} times the forecast"
             for row in np.flatnonzero(times < _TOKEN_SOON):
                 detail[row] = (

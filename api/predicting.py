@@ -123,16 +123,18 @@ def on_own_gpu(
     given: Any = stated.get("device", "")
     if not isinstance(given, GPU | Path) and not str(given).casefold().endswith(".toml"):
         return model, stated
-    found = device(given, "default")
+    gpu = device(given, "default")
     if isinstance(given, GPU):
-        known = {gpu.name: gpu for gpu in all_gpus()}.get(given.name)
-        stated["device"] = given.name if known in (None, given) else f"{given.name} (your own)"
-        if known == given:
+        in_catalogue = {gpu.name: gpu for gpu in all_gpus()}.get(given.name)
+        stated["device"] = (
+            given.name if in_catalogue in (None, given) else f"{given.name} (your own)"
+        )
+        if in_catalogue == given:
             return model, stated
     else:
         stated["device"] = str(given)
     if model.recipe.comparison.is_many:
-        model = replace(model, own=(stated["device"], found))
+        model = replace(model, own=(stated["device"], gpu))
     return model, stated
 
 
@@ -154,14 +156,14 @@ def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel,
                 "target", f"is missing: this run predicts any GPU from what {took} measured"
             )
         return model, ""
-    found = device(target, "target")
+    gpu = device(target, "target")
     if not comparison.is_many:
-        if found != recipe.target:
+        if gpu != recipe.target:
             raise ParameterError(
-                "target", f"must be {recipe.target.name}, which this run is for, got {found.name}"
+                "target", f"must be {recipe.target.name}, which this run is for, got {gpu.name}"
             )
         return model, ""
-    return model.of_target(found, str(target) if isinstance(target, str | Path) else "")
+    return model.of_target(gpu, str(target) if isinstance(target, str | Path) else "")
 
 
 @configured
@@ -330,10 +332,10 @@ def predict(
         chosen = chosen.reset_index(names=PLACE)
         if target_cost is not None:
             chosen = with_target_cost(chosen, target_cost, unit)
-        found = _at_once(asked, chosen, notes, given, started)
+        predictions = _at_once(asked, chosen, notes, given, started)
         if file is not None:
-            found.save(file)
-        return found
+            predictions.save(file)
+        return predictions
 
 
 def _without_host_time(error: NoDurationError, asked: _Asked) -> DataError:
@@ -466,11 +468,11 @@ class _Survey:
 
     def _of_host(self, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         """Return the rows of the host, and those whose device is unknown; count the rows of other devices."""
-        own = rows["device"].str.casefold().isin([name.casefold() for name in names])
-        self.others.update(rows.loc[~own & rows["device"].ne(""), "device"].tolist())
-        self._own += int(own.sum())
-        kept = rows[own | rows["device"].eq("")]
-        return kept.assign(device=kept["device"].where(~own, names[0])).reset_index(drop=True)
+        of_host = rows["device"].str.casefold().isin([name.casefold() for name in names])
+        self.others.update(rows.loc[~of_host & rows["device"].ne(""), "device"].tolist())
+        self._own += int(of_host.sum())
+        kept = rows[of_host | rows["device"].eq("")]
+        return kept.assign(device=kept["device"].where(~of_host, names[0])).reset_index(drop=True)
 
     def slower(self) -> np.ndarray | None:
         """Return which of all rows are of a kernel that is not the fastest of its problem; None without a host.
@@ -480,14 +482,14 @@ class _Survey:
         if self._recipe.host is None:
             return None
         if not self._own:
-            there = (
+            devices = (
                 ", ".join(f"{name} ({n} rows)" for name, n in self.others.most_common())
                 or "rows without a device"
             )
             name = self._recipe.host.name
             raise DataError(
                 f"no row was measured on {name}, from whose measurements this run predicts: the "
-                f"data have {there}"
+                f"data have {devices}"
             )
         usable = np.concatenate(self._usable)
         keys, times = np.concatenate(self._keys, axis=1), np.concatenate(self._times)
@@ -578,17 +580,19 @@ class _Worked:
             outside = [fixed_widening()]
         else:
             outside = []
-        own = model.own and model.own[0]
+        user_name = model.own and model.own[0]
         described = [
-            note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] == own
+            note
+            for note in notes
+            if note.code == UNKNOWN_DEVICE and note.values["device"] == user_name
         ]
-        told = [note for note in notes if note not in described]
+        remarks = [note for note in notes if note not in described]
         facts["stated_error"] = None
         stated = model.stated_error(self._tally.parts)
         if stated is not None:
             facts["stated_error"] = stated._asdict()
         return self._tally.report(
-            facts, [*map(repr, (*told, *corrected, *self._survey.remarks(), *outside, *laws))]
+            facts, [*map(repr, (*remarks, *corrected, *self._survey.remarks(), *outside, *laws))]
         )
 
     def _predicted(
@@ -600,13 +604,13 @@ class _Worked:
         """
         model, metric = self._asked.model, self._asked.model.recipe.metric
         usable = self._asked.usable(rows)
-        own = pd.Series(False if slower is None else slower[rows.index], rows.index)
-        found = _predict_batch(self._asked, rows, usable, own)
-        answered = rows[found["predicted"].notna() & found.isna().any(axis=1)]
+        slower_rows = pd.Series(False if slower is None else slower[rows.index], rows.index)
+        answers = _predict_batch(self._asked, rows, usable, slower_rows)
+        answered = rows[answers["predicted"].notna() & answers.isna().any(axis=1)]
         lacking = model.unpublished(self._asked.of(answered))
-        parts = model.parts(rows, found["basis"])
+        parts = model.parts(rows, answers["basis"])
         names = {"reasons": "reason", **prediction_columns(metric)}
-        worded = found.drop(columns="cause").rename(columns=names)
+        worded = answers.drop(columns="cause").rename(columns=names)
         target = model.recipe.target.name
         if model.recipe.comparison.is_many:
             target = self._asked.target or rows["device"]
@@ -620,7 +624,7 @@ class _Worked:
         frame = pd.concat([self._survey.identity.of(rows), worded], axis=1)
         return (
             in_order(frame, [*prediction_columns(metric).values(), "basis"]),
-            found["cause"],
+            answers["cause"],
             lacking,
             parts,
         )
@@ -667,25 +671,25 @@ def _predict_batch(
     reasons of the row, and the first one in general.
     """
     model = asked.model
-    found, of_found = model.answer(asked.of(rows[usable]), asked.level, asked.fallback)
+    answered, reasons_of = model.answer(asked.of(rows[usable]), asked.level, asked.fallback)
     reasons, host = Reasons(len(rows)), model.recipe.host
-    there = host and host.name
+    where = host and host.name
     if model.recipe.comparison.has_many_hosts:
-        there = "the same GPU"
+        where = "the same GPU"
     text = (
-        f"another kernel solves this problem faster on {there!s}; only the fastest were trained on"
+        f"another kernel solves this problem faster on {where!s}; only the fastest were trained on"
     )
     reasons.add(np.flatnonzero(slower), remark("slower-kernel", text, host=str(host and host.name)))
-    reasons.extend(of_found, np.flatnonzero(usable))
+    reasons.extend(reasons_of, np.flatnonzero(usable))
     lacking = remark(
         "no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric
     )
     for why, refused in rows.assign(place=range(len(rows)))[~usable].groupby(REFUSED, sort=False):
         for detail, same in refused.groupby(REFUSED_DETAIL, sort=False):
-            told = row_refused(str(why), str(detail)) if why else lacking
-            reasons.add(same["place"].to_numpy(), told)
+            reason = row_refused(str(why), str(detail)) if why else lacking
+            reasons.add(same["place"].to_numpy(), reason)
     texts, causes = reasons.texts()
-    whole = found.reindex(rows.index)
+    whole = answered.reindex(rows.index)
     whole = whole.assign(
         basis=whole["basis"].fillna(""), extrapolated=whole["extrapolated"].eq(True) | slower
     )
@@ -802,22 +806,24 @@ def explain(
         raise DataError(
             f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip()
         )
-    told = model.asked_of(one, word) if word else one
+    asked_rows = model.asked_of(one, word) if word else one
     with one_thread():
-        answer = model.predict(told, interval).iloc[0]
+        answer = model.predict(asked_rows, interval).iloc[0]
         reasons = [str(why) for why in answer["reasons"]]
         if not np.isfinite(answer["predicted"]):
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
-        model = model.answering(told)
-        X = model.features(told)
+        model = model.answering(asked_rows)
+        X = model.features(asked_rows)
         alone, parts, places = (
             model.saved.predict(X)[0],
             parts_of(model.saved.estimator, X),
             model.domain.places(X),
         )
-    known = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
+    columns = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
     laws = {
-        str(name): float(value) for name, value in answer.drop(known).items() if np.isfinite(value)
+        str(name): float(value)
+        for name, value in answer.drop(columns).items()
+        if np.isfinite(value)
     }
     scheme = model.scheme
     cv: Mapping[str, Any] = next((cv for cv in metrics["cv"] if cv["scheme"] == scheme), {})
@@ -860,8 +866,8 @@ def _neighbours(trained: pd.DataFrame, group: str, laws: Mapping[str, float]) ->
             [laws[name] for name in common]
         )
     apart = np.exp(np.abs(logs).max(axis=1, initial=0.0))
-    found = trained.assign(apart=apart, other=trained["group"].astype(str).ne(group))
-    nearest = found.sort_values(["other", "apart", "row"], kind="stable").head(NEIGHBOURS)
+    rows = trained.assign(apart=apart, other=trained["group"].astype(str).ne(group))
+    nearest = rows.sort_values(["other", "apart", "row"], kind="stable").head(NEIGHBOURS)
     columns = [
         name
         for name in ("group", "source", "observed", "predicted", "ape", "apart")

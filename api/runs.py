@@ -78,10 +78,10 @@ class Trained:
     @cached_property
     def loaded(self) -> TrainedModel:
         """The model as a run folder would give it back: its manifests as JSON holds them."""
-        known = None
+        known_model = None
         if self.model.known is not None:
-            known = self._as_loaded(self.model.known, None)
-        return self._as_loaded(self.model, known)
+            known_model = self._as_loaded(self.model.known, None)
+        return self._as_loaded(self.model, known_model)
 
     def save(self, folder: Path) -> None:
         """Write ``model/``: the estimators, and manifests with all that predict needs."""
@@ -99,7 +99,7 @@ class Trained:
             what = f"the run cannot be saved: {self.in_memory[0].text}"
             raise ArtifactError(f"{what}; train without it, or keep this Run")
 
-    def _as_loaded(self, model: FinalModel, known: TrainedModel | None) -> TrainedModel:
+    def _as_loaded(self, model: FinalModel, known_model: TrainedModel | None) -> TrainedModel:
         """Return a model with the answers that it must give when it is loaded."""
         dataset = model.fitted
         manifest = {
@@ -113,13 +113,15 @@ class Trained:
         }
         if self.prior is not None:
             manifest["prior"] = sorted(devices_of(self.prior))
-        if known is not None:
-            manifest["known"] = known.saved.manifest["selected"]
+        if known_model is not None:
+            manifest["known"] = known_model.saved.manifest["selected"]
         saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
-        answers = TrainedModel.of(saved, prior=self.prior, known=known).answers(dataset.rows)
+        answers = TrainedModel.of(saved, prior=self.prior, known_model=known_model).answers(
+            dataset.rows
+        )
         manifest = json.loads(dumps({**manifest, "answers": answers}))
         trained = TrainedModel.of(
-            artifact.Artifact(model.estimator, manifest), prior=self.prior, known=known
+            artifact.Artifact(model.estimator, manifest), prior=self.prior, known_model=known_model
         )
         recipe = replace(trained.recipe, additions=dataset.recipe.additions)
         return replace(trained, recipe=recipe)
@@ -183,19 +185,20 @@ class Run(Result):
                         f"ir_{threshold}": share
                         for threshold, share in (row.get("ir") or {}).items()
                     }
-                    known = {
+                    fields = {
                         key: row.get(key) for key in (*FIRST, *sorted(set(row) - {*FIRST, "ir"}))
                     }
-                    rows.append({"scheme": cv["scheme"], "kind": kind[:-1], **known, **within})
+                    rows.append({"scheme": cv["scheme"], "kind": kind[:-1], **fields, **within})
         return pd.DataFrame(rows)
 
     @property
     def selected(self) -> dict[str, Any]:
         """The model selected under the scheme that the run predicts for: its name, honest error and interval."""
         chosen = self.metrics["model"]["scheme"]
-        found = next(cv["selected"] for cv in self.metrics["cv"] if cv["scheme"] == chosen)
+        answer = next(cv["selected"] for cv in self.metrics["cv"] if cv["scheme"] == chosen)
         return Figures(
-            {name: found[name] for name in ("name", "e_out", "interval") if name in found} | found
+            {name: answer[name] for name in ("name", "e_out", "interval") if name in answer}
+            | answer
         )
 
     @property
@@ -373,10 +376,10 @@ class Run(Result):
         ParameterError
             The run has counters as features, or no dimension that varies.
         """
-        found = what_if(self.trained, self._just_trained("training rows").dataset.rows)
+        answer = what_if(self.trained, self._just_trained("training rows").dataset.rows)
         return slid(
             repr(self)[1:-1],
-            found,
+            answer,
             "needs a run without counters, whose rows differ in a dimension",
         )
 
@@ -417,11 +420,11 @@ class Run(Result):
 
     def plot_trees(self, scheme: str | None = None) -> go.Figure:
         """Draw E_out and inlier ratios against the number of trees of a forest; of a run trained with ``trees``."""
-        if not (found := self._cv(scheme).get("trees")):
+        if not (trees := self._cv(scheme).get("trees")):
             raise ParameterError(
                 "trees", "was not asked for: train with it to have the errors of 2 to 1024 trees"
             )
-        return figures.trees(found)
+        return figures.trees(trees)
 
     def __repr__(self) -> str:
         data, selected = self.metrics["data"], self.selected
@@ -436,11 +439,11 @@ class Run(Result):
         place = np.select([here & best, here & (table["kind"] == "baseline"), here], [0, 1, 2], 3)
         table = table.assign(place=place).sort_values(["place", "scheme", "e_out"], kind="stable")
         first = table[table["scheme"].eq(chosen) & table["e_out"].notna()].head(_BARS)
-        most = float(first["e_out"].max()) or 1.0
+        largest = float(first["e_out"].max()) or 1.0
         bars = [
             Bar(
                 str(name),
-                float(error) / most,
+                float(error) / largest,
                 percent(error),
                 "good" if name == self.selected["name"] else "",
             )
@@ -480,9 +483,9 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     or has seen the target's own rows: errors on rows that it knows would say nothing of others.
     """
     given = run if isinstance(run, Run) else load(run)
-    found = given.trained
-    recipe = found.recipe
-    if recipe.host is not None or found.prior is not None:
+    trained = given.trained
+    recipe = trained.recipe
+    if recipe.host is not None or trained.prior is not None:
         what, without = "has a prior itself", "a prior"
         if recipe.host is not None:
             what, without = f"predicts from what {recipe.host.name} measured", "a host"
@@ -498,7 +501,7 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
             "prior_run", f"tells of the time of kernels, duration_us, alone: {what}"
         )
     comparison = Comparison.of_target(target)
-    if target.name in (devices := devices_of(found)) or comparison.is_many:
+    if target.name in (devices := devices_of(trained)) or comparison.is_many:
         if not comparison.is_many:
             which = f"it was trained on rows of {target.name}"
         else:
@@ -512,8 +515,8 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     ):  # with its probes, as a folder has it: the run that takes it is saved with both
         with TemporaryDirectory() as aside:
             given._fresh.save(Path(aside) / artifact.MODEL)
-            found = TrainedModel.read(Path(aside) / artifact.MODEL)
-    return found.for_new_groups()
+            trained = TrainedModel.read(Path(aside) / artifact.MODEL)
+    return trained.for_new_groups()
 
 
 def devices_of(model: TrainedModel) -> list[str]:
@@ -605,7 +608,7 @@ def show(
             raise ParameterError(
                 "run", f"must be a run or the folder of one, got {type(run).__name__}"
             )
-        told = training_document(
+        document = training_document(
             run.metrics,
             run.predictions,
             rank=top,
@@ -614,7 +617,7 @@ def show(
             every=every,
             plot=plot,
         )
-        return Answer(told)
+        return Answer(document)
     folder = Path(run)
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to verify")

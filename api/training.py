@@ -389,18 +389,18 @@ def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
     for one in (model, model.known):
         if one is None:
             continue
-        told = None
+        note = None
         rules = {f"{RULE}{law}" for law in _own_laws(one.fitted)}
         if rules & set(one.fitted.recipe.columns):
             text = (
                 f"the law {one.name} was chosen and is in memory only, as it is code: this run "
                 "predicts, and cannot be saved"
             )
-            told = remark("kept-in-memory", text, model=one.name, problem="")
+            note = remark("kept-in-memory", text, model=one.name, problem="")
         elif one.candidate.of_user:
-            told = kept_in_memory(one.name, one.estimator)
-        if told is not None and told not in remarks:
-            remarks.append(told)
+            note = kept_in_memory(one.name, one.estimator)
+        if note is not None and note not in remarks:
+            remarks.append(note)
     return tuple(remarks)
 
 
