@@ -139,25 +139,25 @@ def learnt(runs: pd.DataFrame) -> Ratios:
 def processes(rows: pd.DataFrame) -> dict[str, Ratios]:
     """Return what is learnt of speculation, then of prompts apart, what is known of speculation aside."""
     alone = rows["speculation"].eq(MTP) & rows["apart"].eq("")
-    found = {}
+    ratios = {}
     for time in TIMES:
         logs = rows.loc[alone, f"log {time}"]
         if time == "ttft_ms":
             logs = logs.where(logs.abs() <= FAR)  # else a queue that no run tells of
-        found[f"speculation|{time}"] = learnt(runs_of(rows[alone], logs))
+        ratios[f"speculation|{time}"] = learnt(runs_of(rows[alone], logs))
     apart = rows[rows["apart"].eq(APART)].copy()
-    mean, _ = found["speculation|tpot_ms"].of(places_of(apart, MTP))
+    mean, _ = ratios["speculation|tpot_ms"].of(places_of(apart, MTP))
     apart["log tpot_ms"] -= np.where(apart["speculation"].eq(MTP), mean, 0.0)
     makers = np.array(vendors(apart))
     for vendor in VENDORS:
-        own = apart[makers == vendor]
-        found[f"apart {vendor}|tpot_ms"] = learnt(runs_of(own, own["log tpot_ms"]))
-    return found
+        of_vendor = apart[makers == vendor]
+        ratios[f"apart {vendor}|tpot_ms"] = learnt(runs_of(of_vendor, of_vendor["log tpot_ms"]))
+    return ratios
 
 
 def left_out(ratios: Ratios) -> pd.DataFrame:
     """Return a row for each run and question of `LEFT_OUT`: what it misses and the deviation that was said."""
-    runs, found = ratios.runs, []
+    runs, tables = ratios.runs, []
     tenths = np.random.default_rng(0).integers(0, FOLDS, len(runs))
     for question, level in LEFT_OUT.items():
         if level is None:
@@ -174,21 +174,21 @@ def left_out(ratios: Ratios) -> pd.DataFrame:
             mean, spread = fewer.of(runs[hidden])
             missed = mean - runs["log"][hidden].to_numpy()
             table = pd.DataFrame({"missed": missed, "spread": spread}, index=runs.index[hidden])
-            found.append(table.assign(question=question, gpu=runs["gpu"][hidden]))
-    return pd.concat(found)
+            tables.append(table.assign(question=question, gpu=runs["gpu"][hidden]))
+    return pd.concat(tables)
 
 
 def line(name: str, missed: pd.Series, covered: pd.Series) -> str:
     """Return mean and median error, bias and coverage, in percent."""
     error = 100.0 * np.abs(np.expm1(missed))
     bias = 100.0 * np.expm1(np.median(missed))
-    told = f"{name}: {len(missed)} runs, {error.mean():.1f} / {np.median(error):.1f} %"
-    return f"{told}, bias {bias:+.1f}, inside {100 * covered.mean():.0f} %"
+    summary = f"{name}: {len(missed)} runs, {error.mean():.1f} / {np.median(error):.1f} %"
+    return f"{summary}, bias {bias:+.1f}, inside {100 * covered.mean():.0f} %"
 
 
-def told(name: str, missed: pd.DataFrame) -> list[str]:
+def lines_of(name: str, missed: pd.DataFrame) -> list[str]:
     """Return a line for each vendor and question."""
-    found = []
+    lines = []
     makers = np.where(missed["gpu"].str.startswith("MI"), *VENDORS)
     covered = missed["missed"].abs() <= NINETY_PERCENT * missed["spread"]
     for vendor in VENDORS:
@@ -196,21 +196,21 @@ def told(name: str, missed: pd.DataFrame) -> list[str]:
             rows = (makers == vendor) & missed["question"].eq(question)
             if rows.any():
                 whose = f"{name}, {vendor}, {question}"
-                found.append(line(whose, missed.loc[rows, "missed"], covered[rows]))
-    return found
+                lines.append(line(whose, missed.loc[rows, "missed"], covered[rows]))
+    return lines
 
 
-def new_models(rows: pd.DataFrame, found: Mapping[str, Ratios], sample: Path, data: Path) -> str:
+def new_models(rows: pd.DataFrame, learnt: Mapping[str, Ratios], sample: Path, data: Path) -> str:
     """Return how times per token err where nothing is known of a model, with the condition or without it."""
     runs = published(sample, data)
     every, asked = (points_of(table).names["model"] for table in (runs, rows))
     lines = []
     kept = []
     for model in np.unique(asked):
-        own = rows[asked == model].reset_index(drop=True)
+        of_model = rows[asked == model].reset_index(drop=True)
         fewer = of_fewer(runs, every == model)
-        served = fewer.served(own.assign(engine_version=""))
-        kept.append(total(own, np.log(served.tpot_ms), served.tpot_spread, found))
+        served = fewer.served(of_model.assign(engine_version=""))
+        kept.append(total(of_model, np.log(served.tpot_ms), served.tpot_spread, learnt))
     table = pd.concat(kept, ignore_index=True)
     covered = table["missed"].abs() <= NINETY_PERCENT * table["spread"]
     for whose, part in table.groupby(["condition", "vendor"]):
@@ -219,15 +219,15 @@ def new_models(rows: pd.DataFrame, found: Mapping[str, Ratios], sample: Path, da
 
 
 def total(
-    own: pd.DataFrame, plain: FloatArray, spread: FloatArray, found: Mapping[str, Ratios]
+    asked: pd.DataFrame, plain: FloatArray, spread: FloatArray, learnt: Mapping[str, Ratios]
 ) -> pd.DataFrame:
     """Return what forecasts of one model's settings miss, whose runs the processes have not seen."""
-    makers = np.array(vendors(own))
-    drafted = own["speculation"].eq(MTP).to_numpy()
-    apart = own["apart"].eq(APART).to_numpy()
-    places = places_of(own).assign(speculation=own["speculation"].to_numpy(dtype=object))
+    makers = np.array(vendors(asked))
+    drafted = asked["speculation"].eq(MTP).to_numpy()
+    apart = asked["apart"].eq(APART).to_numpy()
+    places = places_of(asked).assign(speculation=asked["speculation"].to_numpy(dtype=object))
     mean, wide = plain.copy(), np.square(spread)
-    for name, ratios in found.items():
+    for name, ratios in learnt.items():
         kind, _, time = name.partition("|")
         if time != "tpot_ms":
             continue
@@ -240,7 +240,7 @@ def total(
         mean[rows] += log
         wide[rows] += np.square(deviation)
     condition = np.select([drafted & apart, apart], ["both", "apart"], "speculation")
-    table = pd.DataFrame({"missed": mean - np.log(own["tpot_ms"]), "spread": np.sqrt(wide)})
+    table = pd.DataFrame({"missed": mean - np.log(asked["tpot_ms"]), "spread": np.sqrt(wide)})
     return table.assign(condition=condition, vendor=makers)
 
 
@@ -251,18 +251,18 @@ def queues(rows: pd.DataFrame) -> pd.DataFrame:
     ``answer_ms`` that of its further tokens; the rest is its first one.
     """
     every = rows[rows["apart"].eq(APART) & rows["tokens_per_s"].gt(0)].reset_index(drop=True)
-    found = every[np.isfinite(every["log tpot_ms"])].reset_index(drop=True)
-    for device, own in found.groupby("device"):
-        work = prompt_gpu_ms(own, steps(own, find(str(device))))
-        found.loc[own.index, "work_ms"] = work / own["prefill_gpus"]
-    found["users"] = found["concurrency"] * found["workers"]
-    tokens = found["input_len"] + found["output_len"]
-    whole = 1e3 * found["users"] * tokens * DRAWN / found["tokens_per_s"]
-    found["whole_ms"] = (1.0 - SLACK) * whole
-    found["answer_ms"] = DRAWN * found["output_len"] * found["tpot_ms"]
-    found["first_ms"] = found["whole_ms"] - found["answer_ms"]
-    found["vendor"] = vendors(found)
-    return found
+    finite = every[np.isfinite(every["log tpot_ms"])].reset_index(drop=True)
+    for device, of_device in finite.groupby("device"):
+        work = prompt_gpu_ms(of_device, steps(of_device, find(str(device))))
+        finite.loc[of_device.index, "work_ms"] = work / of_device["prefill_gpus"]
+    finite["users"] = finite["concurrency"] * finite["workers"]
+    tokens = finite["input_len"] + finite["output_len"]
+    whole = 1e3 * finite["users"] * tokens * DRAWN / finite["tokens_per_s"]
+    finite["whole_ms"] = (1.0 - SLACK) * whole
+    finite["answer_ms"] = DRAWN * finite["output_len"] * finite["tpot_ms"]
+    finite["first_ms"] = finite["whole_ms"] - finite["answer_ms"]
+    finite["vendor"] = vendors(finite)
+    return finite
 
 
 DRAWN: Final = 0.9
@@ -276,15 +276,15 @@ def light_first_ms(data: Path) -> float:
     return float(table.loc[light, "ttft_ms"].median())
 
 
-def first_tokens(found: pd.DataFrame, logs: FloatArray, first_ms: float) -> FloatArray:
+def first_tokens(rows: pd.DataFrame, logs: FloatArray, first_ms: float) -> FloatArray:
     """Return the times to the first token by the logarithms of `CONSTANTS`."""
-    amd = found["vendor"].eq("AMD").to_numpy()
+    amd = rows["vendor"].eq("AMD").to_numpy()
     share, other_share, prompt, other_prompt, alone = np.exp(logs)
     return waits_ms(
-        found["work_ms"].to_numpy() / np.where(amd, share, other_share),
-        found["answer_ms"].to_numpy(),
-        found["users"].to_numpy(),
-        found["prefill_workers"].to_numpy(),
+        rows["work_ms"].to_numpy() / np.where(amd, share, other_share),
+        rows["answer_ms"].to_numpy(),
+        rows["users"].to_numpy(),
+        rows["prefill_workers"].to_numpy(),
         each_ms=np.where(amd, prompt, other_prompt),
         alone=float(alone),
         first_ms=first_ms,
@@ -304,15 +304,15 @@ def fit_queues(found: pd.DataFrame, first_ms: float) -> FloatArray:
     return np.asarray(least_squares(missed, prior, loss="soft_l1").x)
 
 
-def spread_of_first(found: pd.DataFrame, said: FloatArray, rows: BoolArray) -> tuple[float, float]:
+def spread_of_first(table: pd.DataFrame, said: FloatArray, rows: BoolArray) -> tuple[float, float]:
     """Return the deviation with which nine in ten first tokens are covered, and the error of whole requests.
 
     A first token is known to `SLACK` of its request: within that it is met.
     """
-    slack = SLACK * found["whole_ms"].to_numpy()
-    low, high = (np.maximum(found["first_ms"] + side * slack, 1e-3) for side in (-1.0, 1.0))
+    slack = SLACK * table["whole_ms"].to_numpy()
+    low, high = (np.maximum(table["first_ms"] + side * slack, 1e-3) for side in (-1.0, 1.0))
     off = np.maximum(np.maximum(np.log(low / said), np.log(said / high)), 0.0)
-    whole = np.abs((found["answer_ms"] + said) / found["whole_ms"] - 1.0)
+    whole = np.abs((table["answer_ms"] + said) / table["whole_ms"] - 1.0)
     return float(np.quantile(off[rows], 0.9)) / NINETY_PERCENT, float(np.mean(whole[rows]))
 
 
@@ -327,8 +327,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         rows = measured(options.data)
-        found = processes(rows)
-        save(options.out, found, "InferenceX to 2026-07-20 (SemiAnalysisAI), ROCm/ATOM")
+        learnt = processes(rows)
+        save(options.out, learnt, "InferenceX to 2026-07-20 (SemiAnalysisAI), ROCm/ATOM")
         queued = queues(rows)
         first_ms = light_first_ms(options.data)
         logs = fit_queues(queued, first_ms)
@@ -340,12 +340,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             spread, error = spread_of_first(queued, said, whose)
             print(f"first tokens, {vendor}: {whose.sum()} runs, spread {spread:.2f}, ", end="")
             print(f"whole requests {100 * error:.1f} %")
-        for name, ratios in found.items():
-            print(*told(name, left_out(ratios)), sep="\n")
+        for name, ratios in learnt.items():
+            print(*lines_of(name, left_out(ratios)), sep="\n")
         if options.sample is not None:
             with_figures = np.isfinite(rows["parameters"].astype(float))
-            known = rows[with_figures & np.isfinite(rows["log tpot_ms"])].reset_index(drop=True)
-            print(new_models(known, found, options.sample, options.data))
+            finite = rows[with_figures & np.isfinite(rows["log tpot_ms"])].reset_index(drop=True)
+            print(new_models(finite, learnt, options.sample, options.data))
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2

@@ -57,14 +57,14 @@ def learnt(traits_of: FloatArray, logs: FloatArray, weights: FloatArray) -> Floa
     """Return the coefficients of logarithms: least squares, where far errors weigh as their distance."""
     pull = np.full(traits_of.shape[1], PULL)
     pull[0] = 1e-6
-    found = np.zeros(traits_of.shape[1])
+    slopes = np.zeros(traits_of.shape[1])
     near = np.ones(len(logs))
     for _ in range(20):
         weighed = traits_of * (weights * near)[:, None]
-        found = np.linalg.solve(weighed.T @ traits_of + np.diag(pull), weighed.T @ logs)
-        missed = np.abs(logs - traits_of @ found)
+        slopes = np.linalg.solve(weighed.T @ traits_of + np.diag(pull), weighed.T @ logs)
+        missed = np.abs(logs - traits_of @ slopes)
         near = 1.0 / np.maximum(1.0, missed / (FAR * np.median(missed) + 1e-9))
-    return found
+    return slopes
 
 
 def without_each(
@@ -75,8 +75,8 @@ def without_each(
     missed = np.empty(len(logs))
     for group in np.unique(groups):
         rest = groups != group
-        found = learnt(traits_of[rest], logs[rest], weights[rest])
-        missed[~rest] = logs[~rest] - traits_of[~rest] @ found
+        slopes = learnt(traits_of[rest], logs[rest], weights[rest])
+        missed[~rest] = logs[~rest] - traits_of[~rest] @ slopes
     return missed
 
 
@@ -115,20 +115,20 @@ class Learnt:
 def percentile_of(runs: pd.DataFrame, time: str, percentile: str) -> Learnt:
     """Return what runs of `stated` say of a percentile of a time."""
     rows = asked_rows(runs, percentile)
-    own = runs[rows].reset_index(drop=True)
-    base = taught(own, time)
-    logs = np.log(own[f"{time}_{STATED[percentile]}"].to_numpy(dtype=float) / base)
-    kinds = own["device"] + own["engine"] + own["model"]
+    stating = runs[rows].reset_index(drop=True)
+    base = taught(stating, time)
+    logs = np.log(stating[f"{time}_{STATED[percentile]}"].to_numpy(dtype=float) / base)
+    kinds = stating["device"] + stating["engine"] + stating["model"]
     weights = 1.0 / kinds.map(kinds.value_counts()).to_numpy(dtype=float)
     weights /= weights.mean()
-    traits_of = traits(own)
+    traits_of = traits(stating)
     if percentile == AMD_STATES:
         traits_of = traits_of[:, :-1]
     missed = {}
     groups = []
     for by in LEFT_OUT:
-        missed[by] = without_each(own, traits_of, logs, weights, by)
-        groups.append(by + "|" + own[by].to_numpy(dtype=object))
+        missed[by] = without_each(stating, traits_of, logs, weights, by)
+        groups.append(by + "|" + stating[by].to_numpy(dtype=object))
     limit = nine_in_ten(np.concatenate([*missed.values()]), np.concatenate(groups))
     constants = np.round(learnt(traits_of, logs, weights), 3).tolist()
     return Learnt(rows, base, constants, limit, missed)
@@ -146,24 +146,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FlopcastError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    told = process.shipped().served(runs)
+    served = process.shipped().served(runs)
     print("| time | percentile | left out | runs | median error | inside | of the forecast |")
     print("|---|---|---|---|---|---|---|")
     constants = []
     for time, percentile in itertools.product(process.TIMES, PERCENTILES):
-        found = percentile_of(runs, time, percentile)
-        answer = getattr(told, time)[found.rows]
-        wide = getattr(told, time.replace("_ms", "_spread"))[found.rows]
-        spread = found.limit / NINETY_PERCENT
+        percentile_fit = percentile_of(runs, time, percentile)
+        answer = getattr(served, time)[percentile_fit.rows]
+        wide = getattr(served, time.replace("_ms", "_spread"))[percentile_fit.rows]
+        spread = percentile_fit.limit / NINETY_PERCENT
         both = NINETY_PERCENT * np.hypot(wide, spread)
-        for by, missed in found.missed.items():
-            whole = np.log(found.base / answer) + missed
-            inside = 100 * np.mean(np.abs(missed) <= found.limit)
+        for by, missed in percentile_fit.missed.items():
+            whole = np.log(percentile_fit.base / answer) + missed
+            inside = 100 * np.mean(np.abs(missed) <= percentile_fit.limit)
             beside = 100 * np.mean(np.abs(whole) <= both)
             error = 100 * np.expm1(np.median(np.abs(missed)))
             cells = (time, percentile, by, len(missed), f"{error:.0f} %", f"{inside:.0f} %")
             print("|", " | ".join(map(str, cells)), f"| {beside:.0f} % |")
-        constants.append(f'("{time}", "{percentile}"): {found.constants}, spread {spread:.3f}')
+        constants.append(
+            f'("{time}", "{percentile}"): {percentile_fit.constants}, spread {spread:.3f}'
+        )
     print("\n".join(constants))
     return 0
 

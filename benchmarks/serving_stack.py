@@ -106,16 +106,16 @@ def _stacks_of(
         yield Stack(model, missed[at], left[np.ix_(at, at)], octaves[at], (first, last))
 
 
-def chosen(found: Sequence[Stack]) -> list[FloatArray]:
+def chosen(stacks: Sequence[Stack]) -> list[FloatArray]:
     """Return what is left of each stack with the level and the slope that err least on other models."""
     sizes = [*itertools.product(LEVELS, SLOPES)]
-    left = {size: [stack.left(*size) for stack in found] for size in sizes}
+    left = {size: [stack.left(*size) for stack in stacks] for size in sizes}
     result = []
-    for place, stack in enumerate(found):
+    for place, stack in enumerate(stacks):
         totals = {}
         for size in sizes:
             others = []
-            for one, errors in zip(found, left[size], strict=True):
+            for one, errors in zip(stacks, left[size], strict=True):
                 if one.model != stack.model:
                     others.append(errors)
             totals[size] = sum(percent(np.concatenate(others)))
@@ -132,26 +132,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
-        found = list(stacks(published(options.sample, options.data)))
+        every_stack = list(stacks(published(options.sample, options.data)))
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2
     ways = {
-        "the process": [stack.left(0.0, 0.0) for stack in found],
-        "one factor": [stack.factor() for stack in found],
-        "the process, with a level and a slope": chosen(found),
+        "the process": [stack.left(0.0, 0.0) for stack in every_stack],
+        "one factor": [stack.factor() for stack in every_stack],
+        "the process, with a level and a slope": chosen(every_stack),
     }
     print("| two own runs of a stack, by | runs | stacks | models | ms a token | bias |")
     print("|---|---|---|---|---|---|")
     for name, errors in ways.items():
-        models = np.repeat([stack.model for stack in found], [len(one) for one in errors])
+        models = np.repeat([stack.model for stack in every_stack], [len(one) for one in errors])
         every = np.concatenate(errors)
         moved = moves(np.abs(np.expm1(-every)), models)
-        told = []
+        errors_stated = []
         for error, beside in zip(percent(every), moved, strict=True):
-            told.append(f"{error:.1f} ± {100 * beside:.1f}")
+            errors_stated.append(f"{error:.1f} ± {100 * beside:.1f}")
         bias = 100 * np.expm1(-np.median(every))
-        cells = (f"{len(every):,}", len(found), len(set(models)), " / ".join(told))
+        cells = (f"{len(every):,}", len(every_stack), len(set(models)), " / ".join(errors_stated))
         print("|", name, "|", " | ".join(map(str, cells)), f"| {bias:+.0f} % |")
     return 0
 

@@ -635,25 +635,25 @@ def _answer(
     )  # neither what is imported nor answers by the thousand hold many circles
     from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
 
-    found = forecast(model, **asked)
+    answer = forecast(model, **asked)
     if chakra:
-        if not isinstance(found, Forecasts):
+        if not isinstance(answer, Forecasts):
             raise ParameterError(
                 "chakra", "must be asked for one graph of layers, an execution trace or a CSV"
             )
-        found.save_chakra(chakra)
+        answer.save_chakra(chakra)
     if out is not None and table:
-        found.save_table(out)
+        answer.save_table(out)
     opt.finish(
         context,
-        found,
+        answer,
         None if table else out,
         *([out] if table else []),
         as_json=as_json,
         every=every,
     )
-    if isinstance(found, Forecasts) and all(
-        one.setting is None for one in found.answers
+    if isinstance(answer, Forecasts) and all(
+        one.setting is None for one in answer.answers
     ):  # of a table: not one row could be understood
         raise typer.Exit(2)
 
@@ -669,8 +669,8 @@ def _score(
     every: bool,
 ) -> None:
     check_output(out, FILES["forecast"][:2])
-    found = forecast(gpu=gpu, gpus=gpus, **options)
-    opt.finish(context, found, out, as_json=as_json, every=every)
+    score = forecast(gpu=gpu, gpus=gpus, **options)
+    opt.finish(context, score, out, as_json=as_json, every=every)
 
 
 app.command(opt.MODEL)(opt.run_command(run_))

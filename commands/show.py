@@ -49,5 +49,5 @@ def command(
     from ..api import runs  # here: what it imports takes time, and the folder is checked before
     from ..report.terminal import show
 
-    found = runs.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
-    show(found.document(), as_json=as_json)
+    answer = runs.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
+    show(answer.document(), as_json=as_json)

@@ -80,7 +80,7 @@ def scaling_campaigns(sets: int, seed: int) -> Rows:
 
 
 def _validated_campaigns(count: int, seed: list[int], *, by_groups: bool) -> list[Outcome]:
-    found: list[list[Evidence | Verdict]] = []
+    evidences: list[list[Evidence | Verdict]] = []
     for position in range(CLASSES):
         rng = np.random.default_rng([*seed, position])
         groups, deviation = _drawn(rng, [10] * (4 * count), 0.02, 0.03, False)
@@ -98,8 +98,10 @@ def _validated_campaigns(count: int, seed: list[int], *, by_groups: bool) -> lis
             sized=True,
             campaigns=None if by_groups else campaigns,
         )
-        found.append([*evidence])
-    return [judge(one, MARGIN).outcome for (one,) in adjusted(found) if isinstance(one, Evidence)]
+        evidences.append([*evidence])
+    return [
+        judge(one, MARGIN).outcome for (one,) in adjusted(evidences) if isinstance(one, Evidence)
+    ]
 
 
 def _validated(
