@@ -139,7 +139,7 @@ class Alike:
 
     code: str
     shared: tuple[tuple[str, Hashable], ...]  # what is the same in all of them
-    own: Mapping[str, NDArray[Any]]  # the values that differ: arrays (n,) of one length
+    differing: Mapping[str, NDArray[Any]]  # the values that differ: arrays (n,) of one length
     template: str  # their text, with a ``%`` conversion for each differing value, in order (``"m is %.4g"``)
     general: str  # as of `Remark`
 
@@ -153,7 +153,7 @@ class Alike:
 
     def each(self) -> list[Remark]:
         """Return them one by one."""
-        names = tuple(self.own)
+        names = tuple(self.differing)
         return [
             Remark(
                 self.code,
@@ -165,11 +165,11 @@ class Alike:
         ]
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*(values.tolist() for values in self.own.values()), strict=True)
+        return zip(*(values.tolist() for values in self.differing.values()), strict=True)
 
     def take(self, places: NDArray[np.intp]) -> Alike:
         """Return some of them."""
-        values_of_each = {name: values[places] for name, values in self.own.items()}
+        values_of_each = {name: values[places] for name, values in self.differing.items()}
         return Alike(self.code, self.shared, values_of_each, self.template, self.general)
 
 

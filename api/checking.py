@@ -53,7 +53,7 @@ from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows
 from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
 from .devices import DeviceName, device
-from .predicting import RunFolder, RunGiven, RunLike, on_own_gpu, run_of
+from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, run_of
 from .tables import (
     Data,
     MeasuredReading,
@@ -631,7 +631,7 @@ def advise(
             "candidates", "are missing: give the files that hold what could be measured"
         )
     trained = run_of(run)
-    model, stated = on_own_gpu(trained.trained, reading.get("default"))
+    model, stated = on_user_gpu(trained.trained, reading.get("default"))
     if model.recipe.comparison.is_from_hosts_to_many:
         raise ParameterError(
             "run",
@@ -681,7 +681,7 @@ def advise(
     unseen = stated.get(
         "grouped", stated["kfold"]
     )  # without folds by group nothing is known of new ones
-    errors = {"unseen_error": unseen, "known_error": min(stated.get("kfold", unseen), unseen)}
+    errors = {"unseen_error": unseen, "trained_error": min(stated.get("kfold", unseen), unseen)}
     expectation = {**errors, "trained": int(trained.metrics["data"]["n"]), "weights": weights}
     if COST in frame:
         cost = as_numbers(frame, COST)

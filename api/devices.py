@@ -91,7 +91,7 @@ def several_devices(given: Any, parameter: str) -> Any:
     return given
 
 
-def known_or_measured(
+def published_or_measured(
     given: Device, parameter: str, measured: Callable[[], Collection[str]]
 ) -> GPU:
     """Return the GPU that a parameter names, or a device without figures that the data name so.
@@ -116,7 +116,7 @@ def compared(
 ) -> tuple[Comparison, list[GPU]]:
     """Return which devices a model learns from and predicts, and the GPUs of a list of targets, which share one.
 
-    ``measured`` is as for `known_or_measured`. The ``embedded`` measurements have a host and a target
+    ``measured`` is as for `published_or_measured`. The ``embedded`` measurements have a host and a target
     of their own, where none is given. Raises ParameterError: there is no target, both are
     the same, or one host stands beside many targets; else as `device`.
     """
@@ -134,12 +134,12 @@ def compared(
             raise ParameterError("target", "must name a GPU, got an empty list")
         listed = [device(name, "target") for name in target]
     else:
-        predicted = known_or_measured(target, "target", measured)
+        predicted = published_or_measured(target, "target", measured)
     if embedded and host is None and predicted.name == DEFAULT_TARGET:
         host = DEFAULT_HOST
     from_host = None
     if host is not None:
-        from_host = known_or_measured(host, "host", measured)
+        from_host = published_or_measured(host, "host", measured)
     comparison = Comparison(from_host, predicted)
     if comparison.is_pair and from_host == predicted:
         both = (

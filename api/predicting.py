@@ -111,7 +111,7 @@ def run_of(run: str | Path | RunLike) -> RunLike:
     raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
 
 
-def on_own_gpu(
+def on_user_gpu(
     model: TrainedModel, default: Assigned | None
 ) -> tuple[TrainedModel, dict[str, str]]:
     """Return the model, told of the user's own GPU that the default of ``device`` describes, and defaults as words.
@@ -134,7 +134,7 @@ def on_own_gpu(
     else:
         stated["device"] = str(given)
     if model.recipe.comparison.is_many:
-        model = replace(model, own=(stated["device"], gpu))
+        model = replace(model, user_gpu=(stated["device"], gpu))
     return model, stated
 
 
@@ -298,7 +298,7 @@ def predict(
             )  # which needs none of the run's evidence
         else:
             model, name = run_of(run).trained, str(run.folder or "the run just trained")
-        model, stated = on_own_gpu(model, default)
+        model, stated = on_user_gpu(model, default)
         model, word = asked_for(model, target)
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         asked = _Asked(model, name, interval, fallback is not None, word)
@@ -433,7 +433,7 @@ class _Survey:
         self._asked, self._recipe = asked, asked.model.recipe
         self.identity = Identity(self._recipe.metric)
         self.others: Counter[str] = Counter()
-        self._own = 0
+        self._host_rows = 0
         self._stated: set[str] = set()
         self._usable: list[np.ndarray] = []
         self._keys: list[np.ndarray] = []
@@ -445,7 +445,7 @@ class _Survey:
         host, metric = self._recipe.host, self._recipe.metric
         if host is not None:
             if self._recipe.comparison.has_many_hosts:
-                self._own += len(rows)
+                self._host_rows += len(rows)
             else:
                 rows = self._of_host(rows, (host.name, *host.aliases))
             if metric != "duration_us":
@@ -470,7 +470,7 @@ class _Survey:
         """Return the rows of the host, and those whose device is unknown; count the rows of other devices."""
         of_host = rows["device"].str.casefold().isin([name.casefold() for name in names])
         self.others.update(rows.loc[~of_host & rows["device"].ne(""), "device"].tolist())
-        self._own += int(of_host.sum())
+        self._host_rows += int(of_host.sum())
         kept = rows[of_host | rows["device"].eq("")]
         return kept.assign(device=kept["device"].where(~of_host, names[0])).reset_index(drop=True)
 
@@ -481,7 +481,7 @@ class _Survey:
         """
         if self._recipe.host is None:
             return None
-        if not self._own:
+        if not self._host_rows:
             devices = (
                 ", ".join(f"{name} ({n} rows)" for name, n in self.others.most_common())
                 or "rows without a device"
@@ -580,7 +580,7 @@ class _Worked:
             outside = [fixed_widening()]
         else:
             outside = []
-        user_name = model.own and model.own[0]
+        user_name = model.user_gpu and model.user_gpu[0]
         described = [
             note
             for note in notes
@@ -785,7 +785,7 @@ def explain(
     check_level(interval, LEVELS[0], LEVELS[-1])
     asked = run_of(run)
     metrics, predictions = asked.metrics, asked.predictions
-    model, stated = on_own_gpu(asked.trained, default)
+    model, stated = on_user_gpu(asked.trained, default)
     model, word = asked_for(model, target)
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]

@@ -78,10 +78,10 @@ class Trained:
     @cached_property
     def loaded(self) -> TrainedModel:
         """The model as a run folder would give it back: its manifests as JSON holds them."""
-        known_model = None
+        groups_model = None
         if self.model.known is not None:
-            known_model = self._as_loaded(self.model.known, None)
-        return self._as_loaded(self.model, known_model)
+            groups_model = self._as_loaded(self.model.known, None)
+        return self._as_loaded(self.model, groups_model)
 
     def save(self, folder: Path) -> None:
         """Write ``model/``: the estimators, and manifests with all that predict needs."""
@@ -99,7 +99,7 @@ class Trained:
             what = f"the run cannot be saved: {self.in_memory[0].text}"
             raise ArtifactError(f"{what}; train without it, or keep this Run")
 
-    def _as_loaded(self, model: FinalModel, known_model: TrainedModel | None) -> TrainedModel:
+    def _as_loaded(self, model: FinalModel, groups_model: TrainedModel | None) -> TrainedModel:
         """Return a model with the answers that it must give when it is loaded."""
         dataset = model.fitted
         manifest = {
@@ -113,15 +113,17 @@ class Trained:
         }
         if self.prior is not None:
             manifest["prior"] = sorted(devices_of(self.prior))
-        if known_model is not None:
-            manifest["known"] = known_model.saved.manifest["selected"]
+        if groups_model is not None:
+            manifest["known"] = groups_model.saved.manifest["selected"]
         saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
-        answers = TrainedModel.of(saved, prior=self.prior, known_model=known_model).answers(
+        answers = TrainedModel.of(saved, prior=self.prior, groups_model=groups_model).answers(
             dataset.rows
         )
         manifest = json.loads(dumps({**manifest, "answers": answers}))
         trained = TrainedModel.of(
-            artifact.Artifact(model.estimator, manifest), prior=self.prior, known_model=known_model
+            artifact.Artifact(model.estimator, manifest),
+            prior=self.prior,
+            groups_model=groups_model,
         )
         recipe = replace(trained.recipe, additions=dataset.recipe.additions)
         return replace(trained, recipe=recipe)

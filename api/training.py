@@ -330,9 +330,9 @@ def _with_cost(rows: pd.DataFrame, target_cost: str, units: Any) -> pd.DataFrame
 def _depend_on(dataset: Dataset, digest: str, settings: Sequence[Any]) -> dict[str, str]:
     """Return what fits that are kept depend on: who goes on with them has the same."""
     named, left_out, brought, suite, quick, select, trees, seed = settings
-    own = [(candidate.name, candidate.estimator.get_params()) for candidate in brought]
+    brought_models = [(candidate.name, candidate.estimator.get_params()) for candidate in brought]
     stated = {
-        "models": (named, left_out, *own),
+        "models": (named, left_out, *brought_models),
         "suite": suite,
         "quick": quick,
         "select": select,
@@ -390,7 +390,7 @@ def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
         if one is None:
             continue
         note = None
-        rules = {f"{RULE}{law}" for law in _own_laws(one.fitted)}
+        rules = {f"{RULE}{law}" for law in _user_laws(one.fitted)}
         if rules & set(one.fitted.recipe.columns):
             text = (
                 f"the law {one.name} was chosen and is in memory only, as it is code: this run "
@@ -404,6 +404,6 @@ def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
     return tuple(remarks)
 
 
-def _own_laws(dataset: Dataset) -> list[str]:
+def _user_laws(dataset: Dataset) -> list[str]:
     scaling = dataset.host is not None
     return [titled(law, scaling=scaling) for law in dataset.recipe.additions.laws]

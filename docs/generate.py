@@ -73,13 +73,13 @@ def columns() -> Iterator[str]:
     everywhere = table.groupby("column")["op"].nunique() == table["op"].nunique()
     common = table[(table["op"] == "gemm") & table["column"].map(everywhere)]
     needed = common["column"][common["required"]]
-    own = table[
+    of_operators = table[
         ~table["column"].map(everywhere) | (table["required"] & ~table["column"].isin(needed))
     ]
     yield "\n(common-columns)=\n## Every operator\n"
     yield from _columns(common)
     yield "`dtype_a` may be missing where nothing is computed: of collectives, kernels and whole applications.\n"
-    parts = dict(iter(own.groupby("op", sort=False)))
+    parts = dict(iter(of_operators.groupby("op", sort=False)))
     kinds = {
         op: part[["column", "required", "default"]].to_string(index=False)
         for op, part in parts.items()

@@ -56,21 +56,21 @@ def coordinates(X: pd.DataFrame) -> FloatArray:
 
 def importance(
     groups: ArrayLike,
-    is_known: ArrayLike,
+    is_trained: ArrayLike,
     *,
     unseen_error: float,
-    known_error: float,
+    trained_error: float,
     weights: ArrayLike | float = 1.0,
 ) -> FloatArray:
     """Return how much each candidate weighs, (n,), of sum 1.
 
-    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``is_known`` (n,), by
-    ``known_error`` in those that are, percent; ``weights`` (n,) say how often, or how long, each
+    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``is_trained`` (n,), by
+    ``trained_error`` in those that are, percent; ``weights`` (n,) say how often, or how long, each
     runs in the user's workload.
     """
     names = np.asarray(groups, dtype=str)
     _, code, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    errors = np.where(np.asarray(is_known, dtype=bool), known_error, unseen_error)
+    errors = np.where(np.asarray(is_trained, dtype=bool), trained_error, unseen_error)
     shares = np.asarray(weights, dtype=np.float64) * errors / np.sqrt(sizes[code])
     return shares / shares.sum()
 
@@ -124,11 +124,11 @@ def choose(
 
 def expected_error(
     groups: ArrayLike,
-    is_known: ArrayLike,
+    is_trained: ArrayLike,
     batch: NDArray[np.intp],
     *,
     unseen_error: float,
-    known_error: float,
+    trained_error: float,
     trained: int,
     weights: ArrayLike | float = 1.0,
 ) -> dict[str, Any]:
@@ -139,17 +139,17 @@ def expected_error(
     Both errors fall as rows are added to those ``trained`` (`CURVE_UNSEEN`, `CURVE_KNOWN`);
     ``unseen`` is then the error of groups that the batch has no rows of either.
     """
-    names, old = np.asarray(groups, dtype=str), np.asarray(is_known, dtype=bool)
+    names, old = np.asarray(groups, dtype=str), np.asarray(is_trained, dtype=bool)
     share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
     rows = (
         pd.Series(names).map(pd.Series(names[batch]).value_counts()).fillna(0).to_numpy(dtype=float)
     )
     growth = (trained + len(batch)) / trained
-    known_after = known_error * growth**-CURVE_KNOWN
+    trained_after = trained_error * growth**-CURVE_KNOWN
     unseen_after = unseen_error * growth**-CURVE_UNSEEN
     left = 1 / (1 + rows / HALF)
-    now = np.where(old, known_error, unseen_error)
-    after = np.where(old, known_after, known_after + (unseen_after - known_after) * left)
+    now = np.where(old, trained_error, unseen_error)
+    after = np.where(old, trained_after, trained_after + (unseen_after - trained_after) * left)
     return {
         "now": float(np.average(now, weights=share)),
         "after": float(np.average(after, weights=share)),

@@ -244,10 +244,10 @@ def assess(
     as in `Checked`.
     """
     if "known" in new:
-        is_known = new["known"]
+        is_trained = new["known"]
     else:
-        is_known = new["group"].isin(next(iter(folds.values()))["group"])
-    if (~is_known).mean() >= LEAST_SHARE:
+        is_trained = new["group"].isin(next(iter(folds.values()))["group"])
+    if (~is_trained).mean() >= LEAST_SHARE:
         wanted = "grouped"
     else:
         wanted = "kfold"
@@ -260,7 +260,7 @@ def assess(
         expected=Score.of(reference, (covered or {}).get(scheme)),
         scheme=scheme,
         groups=new["group"].nunique(),
-        known_groups=new.loc[is_known, "group"].nunique(),
+        known_groups=new.loc[is_trained, "group"].nunique(),
         campaigns=_campaigns(new) if _in_campaigns(new, reference) else None,
         trained_campaigns=_campaigns(reference) if _in_campaigns(new, reference) else None,
         classes=tuple(_part(str(name), rows, seed) for name, rows in largest_first),

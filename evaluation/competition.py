@@ -56,7 +56,7 @@ from .folds import (
 from .metrics import ape, by_group
 from .observers.early_stopping import EarlyStopping
 from .selection import CRITERIA, hopeless, select
-from .stated_error import parts_of_known, parts_of_new
+from .stated_error import parts_of_new, parts_of_trained
 
 ENOUGH: Final = 5  # groups that are worth folds
 FOLDS: Final = ((50_000, 3),)
@@ -346,7 +346,7 @@ def compete(
         for name, entry in selected.items()
         if entry["baseline"]
     ]
-    own_scheme = scheme if scheme in schemes else schemes[0]
+    shown_scheme = scheme if scheme in schemes else schemes[0]
     saved = dict[str, Candidate]()
     for candidate in analytic:
         name = candidate.estimator.get_params()["column"]
@@ -359,7 +359,7 @@ def compete(
             candidate, estimator=clone(candidate.estimator).set_params(column=column)
         )
     competition = Competition(
-        both, tuple(analytic), tuple(contestants), selected, own_scheme, tuple(notes), saved
+        both, tuple(analytic), tuple(contestants), selected, shown_scheme, tuple(notes), saved
     )
     if families is None or "grouped" not in both.schemes:
         return competition
@@ -383,7 +383,7 @@ def _parts(dataset: Dataset, folds: IntArray, scheme: str) -> dict[str, BoolArra
     """Return which rows tell the error of each kind of row that a scheme's model answers."""
     within = in_range_of_others(dataset.X, folds)
     if scheme == "kfold":
-        return parts_of_known(rows_in_other_folds(dataset.groups, folds), within)
+        return parts_of_trained(rows_in_other_folds(dataset.groups, folds), within)
     return parts_of_new(dataset.groups.astype(str), within)
 
 

@@ -65,7 +65,7 @@ class TrainedRange:
     low: FloatArray
     high: FloatArray
     gaps: BoolArray  # whether training rows had missing values of the feature; shape (p,)
-    own: Mapping[str, TrainedRange] = field(
+    by_kind: Mapping[str, TrainedRange] = field(
         default_factory=dict
     )  # 0/1 feature of a class -> the range of its rows
 
@@ -81,7 +81,7 @@ class TrainedRange:
                 str(name): X[X[name] > 0.5] for name in X.columns if str(name).startswith(classes)
             }
             return replace(
-                cls.of(X), own={name: cls.of(rows) for name, rows in kinds.items() if len(rows)}
+                cls.of(X), by_kind={name: cls.of(rows) for name, rows in kinds.items() if len(rows)}
             )
         if X.empty:
             raise DataError(
@@ -103,10 +103,12 @@ class TrainedRange:
             np.fmax.reduce([one.high for one in parts]),
         )
         gaps = np.any([one.gaps for one in parts], axis=0)
-        kinds = dict.fromkeys(kind for one in parts for kind in one.own)
+        kinds = dict.fromkeys(kind for one in parts for kind in one.by_kind)
         of_kinds = {}
         for kind in kinds:
-            of_kinds[(kind)] = cls.together([one.own[kind] for one in parts if kind in one.own])
+            of_kinds[(kind)] = cls.together(
+                [one.by_kind[kind] for one in parts if kind in one.by_kind]
+            )
         return cls(parts[0].names, low, high, gaps, of_kinds)
 
     def check(self, X: pd.DataFrame, unknown: Mapping[str, BoolArray] | None = None) -> RangeCheck:
@@ -128,7 +130,7 @@ class TrainedRange:
             self._ignore(distances, unknown, rows)
             furthest[rows] = distances.max(axis=1, initial=0.0)
             reasons.extend(one._reasons(values[rows], distances), rows)
-        if self.own:
+        if self.by_kind:
             every = self._distances(values)
             self._ignore(every, unknown, np.arange(len(values)))
             common = every.max(axis=1, initial=0.0)
@@ -184,7 +186,7 @@ class TrainedRange:
                 self.names, self.low, self.high, self.gaps, strict=True
             )
         }
-        for kind, one in self.own.items():
+        for kind, one in self.by_kind.items():
             for name, limits in one.to_dict().items():
                 state[name].setdefault("own", {})[kind] = limits
         return state
@@ -214,7 +216,7 @@ class TrainedRange:
     def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
         """Yield the range of each class with the positions of its rows (n × p), and of rows of none the whole one."""
         rest = np.ones(len(values), dtype=bool)
-        for name, one in self.own.items():
+        for name, one in self.by_kind.items():
             rows = rest & (values[:, self.names.index(name)] > 0.5)
             rest &= ~rows
             yield one, np.flatnonzero(rows)

@@ -96,14 +96,14 @@ class FinalModel:
     errors: StatedErrors = NOTHING_STATED  # of the rows that it answers
 
     def __repr__(self) -> str:
-        of_known = ""
+        note = ""
         if self.known is not None:
-            of_known = f"; known groups: {self.known.name}"
+            note = f"; known groups: {self.known.name}"
         question = "known groups"
         if self.scheme == "grouped":
             question = "new groups"
         rows = counted(len(self.fitted), "row")
-        return f"<FinalModel for {question}: {self.name}, {rows}{of_known}>"
+        return f"<FinalModel for {question}: {self.name}, {rows}{note}>"
 
     @property
     def name(self) -> str:
@@ -307,10 +307,10 @@ def _of_unknown_groups(
     for answers in (predicted, grouped.predictions[candidate.name].to_numpy()):
         scores = np.abs(log_ratio(dataset.y, answers))
         radii.append(float(conformal_quantile(np.sort(scores[np.isfinite(scores)]), LEVEL)))
-    known_radius, new = radii
-    if known_radius <= 0:
+    inner_radius, new = radii
+    if inner_radius <= 0:
         return 1.0
-    return max(new / known_radius, 1.0)
+    return max(new / inner_radius, 1.0)
 
 
 def _stated_errors(competition: Competition, scheme: str) -> StatedErrors:

@@ -301,7 +301,7 @@ def _learn(
 
     plain, largest, best = score(np.ones(len(y))), 0.0, None
     for asked in dict.fromkeys((names, ())):
-        Z, logs = _told(asked, columns), np.empty(len(y))
+        Z, logs = _asked_columns(asked, columns), np.empty(len(y))
         for fold in np.unique(
             folds
         ):  # the logarithm of each row's difficulty, by what the other folds know
@@ -319,7 +319,7 @@ def _learn(
     if best is None:
         return None
     asked, power, scale = best
-    whole = _fit(asked, _told(asked, columns)[some], residuals[some], code[some])
+    whole = _fit(asked, _asked_columns(asked, columns)[some], residuals[some], code[some])
     return Learnt(
         replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale
     )
@@ -355,7 +355,9 @@ def held_out_limits(
         of_rest, of_test = np.ones(rest.sum()), np.ones(test.sum())
         if learnt is not None:
             of_rest = learnt.scale
-            of_test = learnt.difficulty._scale(_told(learnt.difficulty.names, columns)[test])
+            of_test = learnt.difficulty._scale(
+                _asked_columns(learnt.difficulty.names, columns)[test]
+            )
         if trained_rows is not None:
             scores = np.abs(log_ratio(y[rest], p[rest])) / of_rest
             strata = Strata.learn(scores, trained_rows[rest], unknown)
@@ -394,7 +396,7 @@ def _names(X: pd.DataFrame, devices: ArrayLike | None = None) -> tuple[str, ...]
     return (*features, *(ON_DEVICE + str(name) for name in named[counts >= LEAST_OF_DEVICE]))
 
 
-def _told(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
+def _asked_columns(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
     """Return the columns that a difficulty asks for: all of them, or of no names the prediction alone."""
     return columns[:, -1 - len(names) :]
 

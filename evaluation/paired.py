@@ -300,17 +300,21 @@ def compare_scheme(
         pd.DataFrame(columns=["group", "rows", "first", "second", "difference"]),
     )
     if names[0] in sides[0] and names[1] in sides[1]:
-        own = pd.DataFrame(
+        common_pairs = pd.DataFrame(
             {"group": common["group"], "first": sides[0][names[0]], "second": sides[1][names[1]]}
         ).dropna()
-        if len(own):
+        if len(common_pairs):
             units = None
             if campaigns is not None:
-                units = campaigns.labels(own["group"])
+                units = campaigns.labels(common_pairs["group"])
             paired = paired_difference(
-                own["first"], own["second"], own["group"], campaigns=units, level=level
+                common_pairs["first"],
+                common_pairs["second"],
+                common_pairs["group"],
+                campaigns=units,
+                level=level,
             )
-        groups = own.groupby("group", observed=True).agg(
+        groups = common_pairs.groupby("group", observed=True).agg(
             rows=("first", "size"), first=("first", "mean"), second=("second", "mean")
         )
         groups = groups.assign(difference=groups["second"] - groups["first"]).reset_index()

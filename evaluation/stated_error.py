@@ -79,7 +79,7 @@ def by_trained_rows(trained_rows: NDArray[np.integer]) -> NDArray[np.object_]:
     return _NAMES[np.searchsorted(STRATA, trained_rows)]
 
 
-def parts_of_known(trained_rows: NDArray[np.integer], within: BoolArray) -> dict[str, BoolArray]:
+def parts_of_trained(trained_rows: NDArray[np.integer], within: BoolArray) -> dict[str, BoolArray]:
     """Return which rows out of fold, (n,), tell the error of each part of known groups."""
     names = by_trained_rows(trained_rows)
     return {str(name): within & (names == name) for name in _NAMES}

@@ -152,7 +152,7 @@ class TrainedModel:
         ``spreads``).
     errors : StatedErrors
         What is stated of the error of the rows that it answers, those of ``known`` apart.
-    own : (str, GPU) or None
+    user_gpu : (str, GPU) or None
         A GPU that the catalogue does not have, after the word that rows name it with: of a run over
         all devices. The caller describes it; it is never saved.
     """
@@ -171,7 +171,7 @@ class TrainedModel:
     known: TrainedModel | None = None
     campaigns: frozenset[str] | None = None
     errors: StatedErrors = NOTHING_STATED
-    own: tuple[str, GPU] | None = None
+    user_gpu: tuple[str, GPU] | None = None
 
     def __repr__(self) -> str:
         host = ""
@@ -228,10 +228,10 @@ class TrainedModel:
         inner, prior = folder / artifact.PRIOR, None
         if inner.is_dir():
             prior = cls.of(artifact.load(inner), inner / artifact.MANIFEST)
-        inner, known_model = folder / artifact.KNOWN, None
+        inner, groups_model = folder / artifact.KNOWN, None
         if inner.is_dir():
-            known_model = cls.of(artifact.load(inner), inner / artifact.MANIFEST, prior)
-        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior, known_model)
+            groups_model = cls.of(artifact.load(inner), inner / artifact.MANIFEST, prior)
+        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior, groups_model)
 
     @classmethod
     def of(
@@ -239,11 +239,11 @@ class TrainedModel:
         saved: artifact.Artifact,
         source: Path | str = "the model",
         prior: TrainedModel | None = None,
-        known_model: TrainedModel | None = None,
+        groups_model: TrainedModel | None = None,
     ) -> Self:
         """Return the model that an artifact describes; ``source`` is what messages call its manifest.
 
-        ``prior`` is the one whose prediction it takes as a feature, ``known_model`` the one that answers
+        ``prior`` is the one whose prediction it takes as a feature, ``groups_model`` the one that answers
         rows of known groups. Raises ArtifactError: the manifest is damaged, or foreign.
         """
         manifest = saved.manifest
@@ -278,7 +278,7 @@ class TrainedModel:
                 if manifest.get("correction")
                 else None,
                 prior,
-                known_model,
+                groups_model,
                 _trained_campaigns(manifest),
                 StatedErrors.from_dict(manifest.get("errors") or {}),
             )
@@ -288,7 +288,7 @@ class TrainedModel:
         artifact.check_columns(saved.feature_names, model.recipe.columns)
         if prior is None and manifest.get("prior"):
             raise ArtifactError(f"{source} names a prior that is not beside it: train again")
-        if (known_model is not None) != bool(manifest.get("known")):
+        if (groups_model is not None) != bool(manifest.get("known")):
             raise ArtifactError(
                 f"{source} and the model of known groups beside it do not belong together: train "
                 "again"
@@ -342,7 +342,7 @@ class TrainedModel:
             word = gpu.name
         else:
             word = word or f"{gpu.name} (your own)"
-        return (self if in_catalogue == gpu else replace(self, own=(word, gpu))), word
+        return (self if in_catalogue == gpu else replace(self, user_gpu=(word, gpu))), word
 
     def asked_of(self, rows: pd.DataFrame, target: str) -> pd.DataFrame:
         """Return rows as a run with many targets is asked about one: with a host, what it measured stands beside."""
@@ -366,12 +366,12 @@ class TrainedModel:
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
         manifest = {**self.saved.manifest, "correction": vars(correction)}
-        known_model = self.known and self.known.corrected(correction)
+        groups_model = self.known and self.known.corrected(correction)
         model = replace(
             self,
             saved=replace(self.saved, manifest=manifest),
             correction=correction,
-            known=known_model,
+            known=groups_model,
         )
         if kept := manifest.get("answers"):
             manifest["answers"] = {
@@ -428,21 +428,21 @@ class TrainedModel:
         computed, or what it computes was never trained, there is no prediction, and they say why;
         with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
-        if self.own is None:
+        if self.user_gpu is None:
             return self._answer(rows, level, fallback)
         frames, places, reasons = list[pd.DataFrame](), list[np.ndarray](), Reasons(len(rows))
-        for model, at in self._on_own(rows, *self.own):
+        for model, at in self._on_user_gpu(rows, *self.user_gpu):
             frame, why = model._answer(model._named(rows.iloc[at]), level, fallback)
             frames.append(frame)
             places.append(at)
             reasons.extend(why, at)
         return pd.concat(frames).iloc[np.argsort(np.concatenate(places))], reasons
 
-    def _on_own(
+    def _on_user_gpu(
         self, rows: pd.DataFrame, word: str, gpu: GPU
     ) -> list[tuple[TrainedModel, np.ndarray]]:
-        """Return the model of the GPU `own` and that of all others, where rows name them, with their places."""
-        named, other = rows["device"].to_numpy(dtype=object) == word, replace(self, own=None)
+        """Return the model of the GPU `user_gpu` and that of all others, where rows name them, with their places."""
+        named, other = rows["device"].to_numpy(dtype=object) == word, replace(self, user_gpu=None)
         parts = [(replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(named))]
         parts.append((other, np.flatnonzero(~named)))
         return [(model, at) for model, at in parts if len(at)] or [(other, np.arange(0))]
@@ -497,9 +497,9 @@ class TrainedModel:
     def parts(self, rows: pd.DataFrame, basis: pd.Series) -> pd.DataFrame:
         """Return the ``basis`` of each row, as `answer` says, and the ``part`` of its question that it is of."""
         part = np.full(len(rows), "", dtype=object)
-        is_known = basis.to_numpy() == _KNOWN
-        if self.groups is not None and is_known.any():
-            part[is_known] = by_trained_rows(self.groups.trained_rows(rows[is_known]))
+        is_trained = basis.to_numpy() == _KNOWN
+        if self.groups is not None and is_trained.any():
+            part[is_trained] = by_trained_rows(self.groups.trained_rows(rows[is_trained]))
         return pd.DataFrame({"basis": basis.to_numpy(), "part": part})
 
     def stated_error(self, asked: Mapping[tuple[str, str], int]) -> StatedError | None:
@@ -516,9 +516,9 @@ class TrainedModel:
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the features of rows, NaN where they cannot be computed."""
-        if self.own is None:
+        if self.user_gpu is None:
             return self._features(self.with_prior(rows), work_of(rows))[0]
-        parts = self._on_own(rows, *self.own)
+        parts = self._on_user_gpu(rows, *self.user_gpu)
         features = pd.concat([model.features(model._named(rows.iloc[at])) for model, at in parts])
         return features.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(
             drop=True
@@ -548,13 +548,13 @@ class TrainedModel:
 
     def _by_question(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
         """Return what `_from_features` does, each row by the model of its question."""
-        is_known = asked.trained == _KNOWN
-        if self.known is None or not is_known.any():
+        is_trained = asked.trained == _KNOWN
+        if self.known is None or not is_trained.any():
             return self._from_features(asked, level)
-        frames, places, reasons = [], [], Reasons(len(is_known))
+        frames, places, reasons = [], [], Reasons(len(is_trained))
         for model, at in (
-            (self.known, np.flatnonzero(is_known)),
-            (self, np.flatnonzero(~is_known)),
+            (self.known, np.flatnonzero(is_trained)),
+            (self, np.flatnonzero(~is_trained)),
         ):
             part = asked.take(at)
             if model.recipe.columns != self.recipe.columns:  # one of them reads a simple rule
@@ -773,12 +773,12 @@ class TrainedModel:
 
     def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
         """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
-        if self.own is None:
+        if self.user_gpu is None:
             if len(rows):
                 return self._laws(rows, work_of(rows))[1]
             return {}
         lacking = dict[str, list[str]]()
-        for model, at in self._on_own(rows, *self.own):
+        for model, at in self._on_user_gpu(rows, *self.user_gpu):
             for law, why in model.unpublished(model._named(rows.iloc[at])).items():
                 lacking.setdefault(law, []).append(why)
         return {law: "; ".join(why) for law, why in lacking.items()}

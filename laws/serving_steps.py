@@ -156,11 +156,11 @@ class Steps:
 
 
 def steps(
-    frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, FloatArray] | None = None
+    frame: pd.DataFrame, user_gpu: GPU | None = None, slower: Mapping[str, FloatArray] | None = None
 ) -> Steps:
     """Return the parts of every run; NaN where the model's figures, or those of the GPU, are unknown.
 
-    Rows are complete, of the operator ``serving``, with the figures of their models; ``own`` is a
+    Rows are complete, of the operator ``serving``, with the figures of their models; ``user_gpu`` is a
     GPU that the catalogue does not have, or has otherwise; ``slower`` by `SLOWED` how many times
     longer such kernels take than their peak says, against others, (n_rows,); 1 where left out.
     """
@@ -210,7 +210,7 @@ def steps(
         [BITS.get(word, 0) / 8.0 for word in canonical_dtypes(pd.Series(texts(frame, "dtype_kv")))]
     )
     kept = np.where(kept > 0, kept, np.where(bits <= 8, 1.0, _WIDE))
-    bandwidth, memory, link, rate, wide = _rates(frame, own)
+    bandwidth, memory, link, rate, wide = _rates(frame, user_gpu)
     others = total - routed - attention - embedding  # dense and shared feed-forward parts
     # sequences that run: as many as have room in the cache
     held = attention * plain / tp + (others * size + routed * size + embedding * _WIDE) / count
@@ -338,21 +338,21 @@ def _release(word: str) -> float:
     return 0.0
 
 
-def _rates(frame: pd.DataFrame, own: GPU | None) -> tuple[FloatArray, ...]:
+def _rates(frame: pd.DataFrame, user_gpu: GPU | None) -> tuple[FloatArray, ...]:
     """Return of each row's GPU bandwidth (B/s), memory (bytes), links (B/s), and rates of products and of 16 bits."""
     devices, formats = texts(frame, "device"), texts(frame, "dtype_a")
     weights = texts(frame, "dtype_b")
     keys = pd.MultiIndex.from_arrays([devices, formats, weights])
     codes, levels = keys.factorize()
     figures = np.array(
-        [_figures(str(d), str(a), str(b), own) for d, a, b in levels], dtype=np.float64
+        [_figures(str(d), str(a), str(b), user_gpu) for d, a, b in levels], dtype=np.float64
     ).reshape(-1, 5)
     return tuple(figures[codes].T)
 
 
-def _figures(device: str, a: str, b: str, own: GPU | None) -> tuple[float, ...]:
-    if own is not None and own.name == device:
-        gpu = own
+def _figures(device: str, a: str, b: str, user_gpu: GPU | None) -> tuple[float, ...]:
+    if user_gpu is not None and user_gpu.name == device:
+        gpu = user_gpu
     else:
         gpu = _catalogue().get(device)
     if gpu is None:

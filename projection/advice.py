@@ -102,7 +102,7 @@ def advice_of(projection: Projection, rates: pd.DataFrame, measured: pd.DataFram
     gpus = {HOST: projection.host, TARGET: projection.target}
     heads = [int(of_call[np.flatnonzero(kind == number)[0]]) for number in order]
     asked = calls.iloc[heads].reset_index(drop=True)
-    best = {side: best_known(asked, gpu, measured) for side, gpu in gpus.items()}
+    best = {side: best_kernels(asked, gpu, measured) for side, gpu in gpus.items()}
     for place, number in enumerate(order.tolist()):
         of_kind = np.flatnonzero(kind == number)
         row, shorter = _row(projection, rates, bounds, of_kind, of_call, asked.iloc[place])
@@ -125,7 +125,7 @@ def advice_of(projection: Projection, rates: pd.DataFrame, measured: pd.DataFram
     )
 
 
-def best_known(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.DataFrame:
+def best_kernels(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.DataFrame:
     """Return the time of the best known kernel of each call on a GPU: `best_us`, `lower_us`, `upper_us`, `basis`.
 
     NaN and "" where nothing is known. A measured time is its own interval.

@@ -86,7 +86,7 @@ class Calls:
 class Runs:
     """Stretches of CPU work; those that begin with the end of a wait have the call that waited. Shape (n_runs,).
 
-    `known_ns` is when a replay can know the beginning: not before what it waited for has ended, and
+    `earliest_ns` is when a replay can know the beginning: not before what it waited for has ended, and
     not before the run in which the call was made is known. Clocks that disagree may put that after
     the beginning.
     """
@@ -96,7 +96,7 @@ class Runs:
     awaited: IntArray  # activity the call waited for, -1 for none
     base_ns: FloatArray  # what the call takes of the CPU's time at least
     lag_ns: FloatArray  # from the end of the activity to the return of the call
-    known_ns: FloatArray
+    earliest_ns: FloatArray
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -184,7 +184,7 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     cpu, runs = _runs_of(chosen, origin, waits, waited, start, end)
     if len(cpu):  # none where clocks disagree so far that the call seems to come later
         call = np.where(
-            (call >= 0) & (np.maximum(cpu.start_ns, runs.known_ns[cpu.run])[call] <= start),
+            (call >= 0) & (np.maximum(cpu.start_ns, runs.earliest_ns[cpu.run])[call] <= start),
             call,
             -1,
         )
@@ -419,7 +419,7 @@ def _runs_of(
         awaited=activity,
         base_ns=np.where(seen, np.minimum(lasted, _CALL_NS), lasted),
         lag_ns=np.where(seen, lag, np.minimum(lag, usual)),
-        known_ns=reached,
+        earliest_ns=reached,
     )
     return Calls(
         names=calls["name"].astype(str).tolist(),

@@ -55,7 +55,7 @@ from .collective_laws import (
 )
 from .graph import Graph
 from .phases import repeats_of
-from .replay import Pace, Player, Times, covered, own_time
+from .replay import Pace, Player, Times, attributed_time, covered
 from .split import COMMUNICATION, COPY, categories
 from .uncertainty import (
     CPU,
@@ -854,7 +854,7 @@ def _parts(
     starts = np.r_[begin[counted], start[at][waits]]
     lengths = np.r_[(end - begin)[counted], wait_ns[waits]]
     levels = np.r_[level[counted], np.full(int(waits.sum()), 2)]
-    split_ns = own_time(starts, np.maximum(lengths, 0.0), levels)
+    split_ns = attributed_time(starts, np.maximum(lengths, 0.0), levels)
     total = float(end[counted].max() - start[counted].min())
     parts = [float(split_ns[levels == number].sum()) for number in range(4)]
     values = [*parts, max(0.0, total - sum(parts)), total]

@@ -163,7 +163,7 @@ class Player:
         """Return what cuts chains: when it was measured, whether an activity waits (else the CPU), activity or run."""
         graph, runs = self.graph, self.graph.runs
         waits = np.flatnonzero(runs.wait >= 0)
-        cuts = [(float(runs.known_ns[run]), 0, int(run)) for run in waits]
+        cuts = [(float(runs.earliest_ns[run]), 0, int(run)) for run in waits]
         return cuts + [
             (float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)
         ]
@@ -257,7 +257,7 @@ AGGREGATIONS = (SUM, OVERLAP, REPLAY)
 """
 
 
-def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatArray:
+def attributed_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatArray:
     """Return for each activity the moments that are put down to it: the sum is the time anything ran.
 
     Activities of lower ``rank`` hide those of higher; among equals the one that begins first. All
@@ -306,7 +306,7 @@ def totals_us(
     """Return the projected end-to-end time by each way of adding up (`AGGREGATIONS`), µs.
 
     The arrays (n_counted,) are of the activities that make the end-to-end time: measured and
-    projected, what of the measured time is put down to each (`own_time`), and how many times each
+    projected, what of the measured time is put down to each (`attributed_time`), and how many times each
     counts. Sums take ``idle`` for the time in which nothing runs, relative to the measured.
     """
     still = max(1000.0 * measured_us - float((alone_ns * weights).sum()), 0.0) * idle

@@ -54,7 +54,7 @@ from .sweep import (
     Sweep,
     changes_of_bound,
     grid,
-    own_value,
+    published_value,
     stacked,
     sweep,
     swept,
@@ -549,7 +549,7 @@ def _changed(place: _Place, figure: str, value: float) -> _Place:
 def _own(place: _Place, figure: str) -> float | None:
     gpu, world = place
     if figure not in NETWORK_FIGURES:
-        return own_value(gpu, figure)
+        return published_value(gpu, figure)
     if world is None:
         return None
     return world.target.own(figure)

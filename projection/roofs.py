@@ -36,7 +36,7 @@ from .graph import Graph
 from .job import sent_bytes
 from .kernel_laws import class_of, of_activities
 from .phases import weights_of
-from .replay import Times, own_time, replay
+from .replay import Times, attributed_time, replay
 from .split import CATEGORIES, COMMUNICATION, DEVICE
 from .whole_trace import CATEGORY, FACTOR, Projection
 
@@ -294,7 +294,7 @@ def energy_of(
         alone_us = np.zeros(len(start))
         for number in np.unique(device):
             here = device == number
-            alone_us[here] = own_time(start[here], (end - start)[here], rank[here]) / 1e3
+            alone_us[here] = attributed_time(start[here], (end - start)[here], rank[here]) / 1e3
         alone_us = alone_us * weights
         at = graph.rows[counted]
         busy, gpus = float(alone_us.sum()), len(np.unique(device))

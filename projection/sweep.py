@@ -108,7 +108,7 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
             "sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}"
         )
     changed = _checked(figure, value)
-    if value == own_value(gpu, figure):
+    if value == published_value(gpu, figure):
         return gpu
     if "peaks" in changed:
         changed["peaks"] = {**gpu.peaks, **changed["peaks"]}
@@ -128,7 +128,7 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
     )
 
 
-def own_value(gpu: GPU, figure: str) -> float | None:
+def published_value(gpu: GPU, figure: str) -> float | None:
     """Return the GPU's own value of a figure of `SWEPT`, None where it is not published."""
     if figure in FIGURES:
         value: float | None = getattr(gpu, figure)
@@ -141,7 +141,7 @@ def sweep(
     plan: Sweep,
     evaluate: Evaluate[Place],
     change: Callable[[Any, str, float], Any] = swept,
-    value_of: Callable[[Any, str], float | None] = own_value,
+    value_of: Callable[[Any, str], float | None] = published_value,
 ) -> pd.DataFrame:
     """Evaluate a GPU at every point of a sweep, and as it is: its own value is added where it is not among the points.
 

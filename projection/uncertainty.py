@@ -53,7 +53,7 @@ from .graph import OTHER
 from .kernel_laws import ERRORS, MODEL, PAIRED
 from .replay import Pace, spans_us
 from .split import COMMUNICATION
-from .sweep import UNKNOWN, own_value, swept
+from .sweep import UNKNOWN, published_value, swept
 from .whole_trace import BOUND, CATEGORY, SIGMA, UNMEASURED, Projection, project_activities
 
 LARGEST: Final = 2.0  # largest relative standard deviation taken from a user: more is a percentage meant as a fraction
@@ -611,7 +611,7 @@ def exponents(projection: Projection, figure: str, groups: np.ndarray) -> FloatA
         if not names:
             raise NotPublishedError(gpu.name, figure)
         for name in names:
-            value = own_value(gpu, name)
+            value = published_value(gpu, name)
             if value is None:
                 raise NotPublishedError(gpu.name, name)
             gpu = swept(gpu, name, value * change)

@@ -35,7 +35,7 @@ from .collective_laws import check_law as check_communication_law
 from .graph import DEPENDENCY, LAUNCH, Graph, build
 from .kernel_laws import DEFAULT_LAW, MODEL, PAIRED, SPLITS, Correction, compute_factors, is_queued
 from .phases import PIECE, Folded, counted_of, edges_ns, weights_of
-from .replay import Times, critical_path, own_time, replay, totals_us
+from .replay import Times, attributed_time, critical_path, replay, totals_us
 from .split import CATEGORIES, COMMUNICATION, categories
 
 Gaps = Literal["kept", "scaled", "modelled"]
@@ -156,8 +156,8 @@ class Projection:
         return self.graph.duration_ns * self.activities[FACTOR].to_numpy()[self.graph.rows]
 
     @cached_property
-    def own_ns(self) -> FloatArray:
-        """What of the measured time is put down to each activity that counts (`replay.own_time`).
+    def attributed_ns(self) -> FloatArray:
+        """What of the measured time is put down to each activity that counts (`replay.attributed_time`).
 
         Computation hides communication, and both hide copies.
         """
@@ -165,7 +165,7 @@ class Projection:
             np.int64
         )
         graph, counted = self.graph, self.counted
-        return own_time(
+        return attributed_time(
             graph.start_ns[counted], graph.duration_ns[counted], rank[graph.rows][counted]
         )
 
@@ -213,14 +213,14 @@ class Projection:
     @property
     def busy_us(self) -> float:
         """Measured time in which anything that counts ran."""
-        return float((self.own_ns * self.weights).sum()) / 1000.0
+        return float((self.attributed_ns * self.weights).sum()) / 1000.0
 
     @property
     def overlap_us(self) -> float:
         """Projected time that activities of what counts run beside others: their sum less the time anything ran."""
         projected = self.projected_ns[self.counted]
         start, rank = self.times.start_ns[0][self.counted], np.zeros(len(projected), dtype=np.int64)
-        alone = own_time(start, projected, rank)
+        alone = attributed_time(start, projected, rank)
         return float(((projected - alone) * self.weights).sum()) / 1000.0
 
     @cached_property
@@ -234,7 +234,7 @@ class Projection:
         return totals_us(
             self.graph.duration_ns[self.counted],
             self.projected_ns[self.counted],
-            self.own_ns,
+            self.attributed_ns,
             self.weights,
             self.measured_us,
             self.projected_us,
@@ -326,7 +326,7 @@ def project_trace(
     if laws.gaps == "scaled":
         # by how much the time in which anything runs changes
         duration, projected = graph.duration_ns[counted], projection.projected_ns[counted]
-        alone_ns = projection.own_ns * projection.weights
+        alone_ns = projection.attributed_ns * projection.weights
         ratio = np.divide(projected, duration, out=np.ones_like(alone_ns), where=duration > 0)
         stretch = float((alone_ns * ratio).sum() / alone_ns.sum())
         return replace(

@@ -526,7 +526,7 @@ def learnt_document(model: ServingModel) -> Document:
         "Published runs, with what is new left out. Two runs are all that is known of a model in the "
         "last row; of a known setting more is, so that it is narrower. An answer has the narrower.",
     )
-    settings = model.own_settings
+    settings = model.calibrated_settings
     title = f"{counted(len(model.runs), 'run')}, {counted(settings, 'setting')} with two or more of your own"
     data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": settings}
     spreads = {}

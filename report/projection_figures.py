@@ -22,7 +22,7 @@ from ..projection.sweep import (
     SWEPT,
     UNKNOWN,
     changes_of_bound,
-    own_value,
+    published_value,
 )
 from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
@@ -88,7 +88,7 @@ def sweep_figures(result: Result) -> list[go.Figure]:
     figures = []
     host, target = result.projection.host, result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
-        value = own_value(host, str(name)) if name in SWEPT else None
+        value = published_value(host, str(name)) if name in SWEPT else None
         if value:
             marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)]
         else:

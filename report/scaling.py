@@ -909,12 +909,12 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
         laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
         paper = [law for law in laws if law.law == PREDICTORS["scale model"]]
         beneath = f" Fitted to sizes {_sizes(fit)}."
-        for own in paper:
-            errors_of = f"{percent(own.average)}, at most {percent(own.maximum)}"
+        for line in paper:
+            errors_of = f"{percent(line.average)}, at most {percent(line.maximum)}"
             beneath += f" The paper's scale model: {errors_of}."
-        for own in laws:
-            if own.law == LearnedScaleModel.name:
-                heads.append(headline(own, simplest(laws), beneath))
+        for line in laws:
+            if line.law == LearnedScaleModel.name:
+                heads.append(headline(line, simplest(laws), beneath))
     curves = {}
     for name in _PREDICTED:
         curves[(name)] = [one for one in published_curves() if one.scenario == name]

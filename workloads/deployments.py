@@ -333,11 +333,12 @@ def _measured_cuts(
     A client does not ask which experts lie where: own runs with tp 8 are what tp 8 means to their
     user.
     """
-    if question.ep or not any(served.own):
+    if question.ep or not any(served.from_runs):
         return list(instances)
-    users = len(served.own) // len(instances)
+    users = len(served.from_runs) // len(instances)
     is_measured = [
-        any(served.own[place * users : (place + 1) * users]) for place in range(len(instances))
+        any(served.from_runs[place * users : (place + 1) * users])
+        for place in range(len(instances))
     ]
 
     def but_ep(one: _Instance) -> tuple[Any, ...]:

@@ -320,7 +320,7 @@ class Known:
         return remark("kernels-by-source", text, **{name: round(shares[name], 3) for name in names})
 
 
-def _known_times(
+def _measured_times(
     parts: Callable[[Sources], Mapping[str, float]], sources: Sources, rows: FloatArray, kind: str
 ) -> Known | None:
     """Return the known part of the seconds of some parts (``rows``); None without sources."""
@@ -444,12 +444,12 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         notes.append(remark("widened", text, formats=widened))
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     draws = _draws(release, common, seed)
-    known_times = _known_times(
+    measured_times = _measured_times(
         lambda view: inference_parts(setting, schedule, view), sources, rows, "serving"
     )
-    if known_times:
-        draws = _with_known_times(draws, known_times, common, seed)
-        notes.append(known_times.remark(rows, release))
+    if measured_times:
+        draws = _with_measured_times(draws, measured_times, common, seed)
+        notes.append(measured_times.remark(rows, release))
     together = schedule.most >= setting.batch / setting.dp  # of a batch: nobody waits
     # the prompts of others come between the tokens of those that run, but in a batch that starts
     # together
@@ -492,7 +492,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         memory=memory.held(schedule.fullest),
         fits=True,
         parts=made,
-        spreads=_spreads(rows, release, common, known_times),
+        spreads=_spreads(rows, release, common, measured_times),
         details=details,
         remarks=tuple(notes),
     )
@@ -545,16 +545,16 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if not release.name and setting.tuning == "stock":
         common["framework"] = STOCK.spread
     draws = _draws(release, common, seed)
-    known_times = _known_times(
+    measured_times = _measured_times(
         lambda view: training_parts(setting, view), sources, rows, "training"
     )
-    if known_times:
-        draws = _with_known_times(draws, known_times, common, seed)
-        notes.append(known_times.remark(rows, release))
+    if measured_times:
+        draws = _with_measured_times(draws, measured_times, common, seed)
+        notes.append(measured_times.remark(rows, release))
     if not release.name and setting.tuning == "stock":
         draws = STOCK.value * draws
     middle_and_limits, made = _quantiles(draws, rows, release, level)
-    spreads = _spreads(rows, release, common, known_times)
+    spreads = _spreads(rows, release, common, measured_times)
     if not release.name and setting.tuning == "either":  # the interval reaches to stock ones
         slower = np.exp(FRAMEWORK * np.abs(standard_normal(1, DRAWS, seed + 3)[:, 0]))
         middle_and_limits[2] = _limits(draws @ rows * slower, level)[2]
@@ -794,19 +794,19 @@ def _of_any(seed: int) -> FloatArray:
     return each[np.arange(DRAWS) % len(each), np.arange(DRAWS)]
 
 
-def _with_known_times(
-    draws: FloatArray, known_times: Known, common: Mapping[str, float], seed: int
+def _with_measured_times(
+    draws: FloatArray, measured_times: Known, common: Mapping[str, float], seed: int
 ) -> FloatArray:
     """Return factors on the parts with measured shares: these have no release's constant, but their own spread."""
     together = np.exp(math.hypot(*common.values()) * standard_normal(1, DRAWS, seed + 1))
     learnt = together * np.exp(
-        known_times.spread * standard_normal(len(known_times.spread), DRAWS, seed + 2)
+        measured_times.spread * standard_normal(len(measured_times.spread), DRAWS, seed + 2)
     )
-    return known_times.share * learnt + (1.0 - known_times.share) * draws
+    return measured_times.share * learnt + (1.0 - measured_times.share) * draws
 
 
 def _spreads(
-    rows: FloatArray, release: Release, common: Mapping[str, float], known_times: Known | None
+    rows: FloatArray, release: Release, common: Mapping[str, float], measured_times: Known | None
 ) -> dict[str, float]:
     """Return the standard deviations of the logarithm of the answer by source, the largest first."""
     weights = rows * np.exp(release.mean)
@@ -819,8 +819,10 @@ def _spreads(
         )
     else:
         spreads = np.sqrt((release.root**2).sum(axis=1))
-    if known_times:
-        spreads = known_times.share * known_times.spread + (1.0 - known_times.share) * spreads
+    if measured_times:
+        spreads = (
+            measured_times.share * measured_times.spread + (1.0 - measured_times.share) * spreads
+        )
     shares = {**common, **dict(zip(release.constants, (weights * spreads).tolist(), strict=True))}
     return dict(sorted(shares.items(), key=lambda one: -one[1]))
 

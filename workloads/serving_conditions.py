@@ -44,13 +44,13 @@ class Conditions:
     prefill_gpus : int
         GPUs of each replica that only read prompts, beside those that write answers; 0 where all do
         both.
-    own_speculation : str
+    runs_speculation : str
         How the own runs drafted tokens that the source of times has learnt from.
     """
 
     speculation: str = NONE
     prefill_gpus: int = 0
-    own_speculation: str = NONE
+    runs_speculation: str = NONE
 
     def times(self, plain: Times) -> Times:
         """Return a source of times under the conditions; ``plain`` itself where there are none."""
@@ -66,19 +66,19 @@ class Conditions:
         if self.prefill_gpus:
             rows = rows.assign(apart=APART)
         said = plain(rows, gpu)
-        is_own = np.zeros(len(rows), dtype=bool)
-        if said.own:
-            is_own = np.array(said.own, dtype=bool)
-        kept_own = is_own & (self.own_speculation == self.speculation)
-        served = self._drafted(said, rows, gpu, is_own)
+        from_runs = np.zeros(len(rows), dtype=bool)
+        if said.from_runs:
+            from_runs = np.array(said.from_runs, dtype=bool)
+        kept = from_runs & (self.runs_speculation == self.speculation)
+        served = self._drafted(said, rows, gpu, from_runs)
         if self.prefill_gpus:
-            served = self._apart(said, served, rows, gpu, kept_own)
+            served = self._apart(said, served, rows, gpu, kept)
         return served
 
-    def _drafted(self, said: Served, rows: pd.DataFrame, gpu: GPU, is_own: BoolArray) -> Served:
+    def _drafted(self, said: Served, rows: pd.DataFrame, gpu: GPU, from_runs: BoolArray) -> Served:
         """Return times with speculation, or those that own runs with speculation tell of without it."""
         asked = self.speculation != NONE
-        if not asked and self.own_speculation == NONE:
+        if not asked and self.runs_speculation == NONE:
             return said
         values, spreads, notes = dict[str, FloatArray](), dict[str, FloatArray](), list[Remark]()
         for time in TIMES:
@@ -87,11 +87,11 @@ class Conditions:
             spread: FloatArray = getattr(said, time.replace("_ms", "_spread"))
             wider = np.hypot(spread, change.spread)
             if not asked:
-                values[time], spreads[time] = value, np.where(is_own, wider, spread)
+                values[time], spreads[time] = value, np.where(from_runs, wider, spread)
                 continue
-            wide = np.where(change.measured & ~is_own, np.maximum(spread, change.spread), wider)
-            if self.own_speculation == self.speculation:
-                wide = np.where(is_own, spread, wide)
+            wide = np.where(change.measured & ~from_runs, np.maximum(spread, change.spread), wider)
+            if self.runs_speculation == self.speculation:
+                wide = np.where(from_runs, spread, wide)
             values[time], spreads[time] = value * np.exp(change.log), wide
             if time == "tpot_ms":
                 text = f"with speculation ({self.speculation})", "forecast without it"
@@ -110,14 +110,14 @@ class Conditions:
         )
 
     def _apart(
-        self, said: Served, before: Served, rows: pd.DataFrame, gpu: GPU, kept_own: BoolArray
+        self, said: Served, before: Served, rows: pd.DataFrame, gpu: GPU, kept: BoolArray
     ) -> Served:
         """Return times with prompts on GPUs of their own; those before are of the law of such steps alone."""
         learnt = process(f"apart {gpu.vendor}|tpot_ms")
         assert learnt is not None  # of every vendor that an engine runs on
         places = places_of(rows, self.speculation, gpu)
         log, spread = learnt.of(places)
-        tpot = np.where(kept_own, before.tpot_ms, before.tpot_ms * np.exp(log))
+        tpot = np.where(kept, before.tpot_ms, before.tpot_ms * np.exp(log))
         wide = np.where(
             learnt.measured(places),
             np.maximum(said.tpot_spread, spread),
@@ -132,9 +132,9 @@ class Conditions:
         return replace(
             before,
             tpot_ms=tpot,
-            tpot_spread=np.where(kept_own, before.tpot_spread, wide),
-            ttft_ms=np.where(kept_own, before.ttft_ms, first),
-            ttft_spread=np.where(kept_own, before.ttft_spread, SPREAD.of(gpu.vendor)),
+            tpot_spread=np.where(kept, before.tpot_spread, wide),
+            ttft_ms=np.where(kept, before.ttft_ms, first),
+            ttft_spread=np.where(kept, before.ttft_spread, SPREAD.of(gpu.vendor)),
             remarks=(*before.remarks, note),
         )
 

@@ -196,7 +196,9 @@ class Served:
     # joined by " and ", or `TWO_RUNS`. A first token is as wide as what itself rests on, which may
     # be less.
     basis: tuple[str, ...] = ()
-    own: tuple[bool, ...] = ()  # whether an own run was cut so over the GPUs, with whatever lengths
+    from_runs: tuple[
+        bool, ...
+    ] = ()  # whether an own run was cut so over the GPUs, with whatever lengths
 
 
 @dataclass(frozen=True)
@@ -307,7 +309,7 @@ class ServingModel:
             tpot_spread=rests["tpot_ms"].spread,
             remarks=(*self._remarks(rests, queued), *beyond),
             basis=tuple(basis.tolist()),
-            own=tuple(owned.tolist()),
+            from_runs=tuple(owned.tolist()),
         )
 
     def _rising(
@@ -436,7 +438,7 @@ class ServingModel:
         return np.arange(len(self.runs)) >= self.about.get("own_from", len(self.runs))
 
     @property
-    def own_settings(self) -> int:
+    def calibrated_settings(self) -> int:
         """Settings of which own runs with two or more numbers of requests under way are known."""
         users = pd.Series(as_numbers(self.runs, "concurrency")[self._owned])
         each = users.groupby(settings_of(self._points.part(self._owned)))
@@ -481,13 +483,13 @@ class ServingModel:
         if not (learnt & self._owned).any():
             return rests
         every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
-        once = [basis if before == (KNOWN,) else _not_known(basis) for basis, before in every]
-        with_own = _rested(once, fit, queued, makers).drawn_to_two(
+        once = [basis if before == (KNOWN,) else _seldom(basis) for basis, before in every]
+        with_runs = _rested(once, fit, queued, makers).drawn_to_two(
             self._two_near(near, time), fit, queued
         )
-        with_own = with_own.beyond(time, _doublings(rows, self._most_near(here, near)))
-        return with_own.unless(
-            rests, rests.spread < with_own.spread
+        with_runs = with_runs.beyond(time, _doublings(rows, self._most_near(here, near)))
+        return with_runs.unless(
+            rests, rests.spread < with_runs.spread
         )  # far beyond own runs it is as sure as without
 
     def _names(self, runs: BoolArray) -> dict[str, np.ndarray]:
@@ -654,7 +656,7 @@ class ServingModel:
             weights = np.concatenate([fit.weights, np.zeros(len(runs))])
             if new.any():
                 old = np.append(fit.weights != 0, np.zeros(len(runs), dtype=bool))
-                weights[old], weights[len(self.runs) :][new] = self._with_own(
+                weights[old], weights[len(self.runs) :][new] = self._with_runs(
                     fit,
                     time,
                     points.part(new),
@@ -677,7 +679,7 @@ class ServingModel:
         }
         return replace(self, runs=joined, fits=fits, about=about)
 
-    def _with_own(
+    def _with_runs(
         self,
         fit: Fit,
         time: str,
@@ -872,7 +874,7 @@ def _rested(
     return _Rests(np.array([" and ".join(one) for one in basis]), trust, within, within)
 
 
-def _not_known(basis: tuple[str, ...]) -> tuple[str, ...]:
+def _seldom(basis: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(NEW_SETTING if one == KNOWN else one for one in basis)
 
 

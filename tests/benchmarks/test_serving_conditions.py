@@ -12,7 +12,7 @@ from flopcast.benchmarks.serving_conditions import (
     fit_queues,
     learnt,
     left_out,
-    told,
+    lines_of,
 )
 from flopcast.evaluation.metrics import NINETY_PERCENT
 from flopcast.workloads.measured_ratios import LEVELS
@@ -57,7 +57,7 @@ def test_what_is_left_out_lies_in_its_interval(runs: pd.DataFrame) -> None:
     assert shares["new model"] > 0.7  # of twelve
     errors = missed["missed"].abs().groupby(missed["question"]).mean()
     assert errors["known setting"] < errors["new setting"] < errors["new model"]
-    assert len(told("made up", missed)) == len(shares)
+    assert len(lines_of("made up", missed)) == len(shares)
     assert set(shares.index) < set(LEFT_OUT)
 
 

@@ -42,7 +42,7 @@ def test_an_error_is_expected_of_groups_that_stay_unknown_and_of_those_the_batch
     None
 ):
     groups, known = np.array(["a", "a", "b", "c"]), np.array([True, True, False, False])
-    errors = {"unseen_error": 10.0, "known_error": 2.0}
+    errors = {"unseen_error": 10.0, "trained_error": 2.0}
     found = expected_error(groups, known, np.array([2]), **errors, trained=10)
     unseen, seen = 10 * 1.1**-0.15, 2 * 1.1**-0.3
     assert found == {
@@ -60,7 +60,7 @@ def test_an_error_is_expected_of_groups_that_stay_unknown_and_of_those_the_batch
 
 def test_errors_are_expected_to_fall_as_rows_are_added_to_few_and_hardly_to_many() -> None:
     groups, known = np.array(["a", "b"] * 128), np.zeros(256, dtype=bool)
-    alike: dict[str, Any] = {"unseen_error": 10.0, "known_error": 10.0}
+    alike: dict[str, Any] = {"unseen_error": 10.0, "trained_error": 10.0}
     few, many = (
         expected_error(groups, known, np.arange(256), **alike, trained=trained)
         for trained in (120, 100_000)

@@ -15,8 +15,8 @@ from flopcast.evaluation.stated_error import (
     Part,
     StatedErrors,
     by_trained_rows,
-    parts_of_known,
     parts_of_new,
+    parts_of_trained,
 )
 
 FEW, MANY = Part(10, 10.0, 9.0, 0.2), Part(290, 290.0, 3.0, 0.05)
@@ -75,7 +75,7 @@ def test_rows_are_told_apart_by_the_trained_rows_of_their_group_and_by_the_range
         "more than 200",
     ]
     within = np.array([True, False, True, True, True])
-    parts = parts_of_known(trained, within)
+    parts = parts_of_trained(trained, within)
     assert {name: rows.tolist().count(True) for name, rows in parts.items()} == {
         "up to 10": 1,
         "up to 25": 1,

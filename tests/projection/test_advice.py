@@ -12,7 +12,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.hardware import find
-from flopcast.projection.advice import LONGEST, MEASURED, best_known
+from flopcast.projection.advice import LONGEST, MEASURED, best_kernels
 from flopcast.tests.commands import running
 from flopcast.tests.readers.kineto.made_up import Event, event, launch, write
 
@@ -117,9 +117,9 @@ def test_what_ships_answers_where_no_table_of_the_users_does(tmp_path: Path) -> 
 def test_a_measured_kernel_is_found_by_its_problem_alone(best: Path) -> None:
     rows = fc.read(best).frame
     asked = rows[rows["device"].eq("MI300X")].drop_duplicates(["m", "n", "k"])
-    found = best_known(asked.reset_index(drop=True), find("MI355X"), rows)
+    found = best_kernels(asked.reset_index(drop=True), find("MI355X"), rows)
     assert found["best_us"].tolist() == [250.0, 30.0]
-    nothing = best_known(asked.reset_index(drop=True), find("H100"), rows)
+    nothing = best_kernels(asked.reset_index(drop=True), find("H100"), rows)
     assert nothing["best_us"].isna().all()
 
 

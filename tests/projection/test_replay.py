@@ -12,7 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from flopcast.projection.graph import CAUSES, Graph, build, gap_table
-from flopcast.projection.replay import Times, critical_path, own_time, replay, spans_us, totals_us
+from flopcast.projection.replay import (
+    Times,
+    attributed_time,
+    critical_path,
+    replay,
+    spans_us,
+    totals_us,
+)
 from flopcast.tests.projection.oracles.programs import RETURN_NS, Recording, Step, run
 from flopcast.traces.dispatches import call_table, dispatch_table, empty_calls
 from flopcast.traces.quality import busy_ns
@@ -265,7 +272,7 @@ INTERVALS = st.lists(
 def totals_of(
     graph: Graph, projected_ns: np.ndarray, rank: np.ndarray, counted: np.ndarray, idle: float = 1.0
 ) -> dict[str, float]:
-    own = own_time(graph.start_ns[counted], graph.duration_ns[counted], rank[counted])
+    own = attributed_time(graph.start_ns[counted], graph.duration_ns[counted], rank[counted])
     start, duration = graph.start_ns[counted], graph.duration_ns[counted]
     measured_us = float((start + duration).max() - start.min()) / 1000
     replayed_us = float(replay(graph, projected_ns).span_us(counted)[0])
@@ -292,7 +299,7 @@ def test_own_times_cover_the_busy_time_once_and_the_lower_rank_first(
     rows: list[tuple[int, int, int]],
 ) -> None:
     start, duration, rank = (np.array(column) for column in zip(*rows, strict=True))
-    own = own_time(start.astype(float), duration.astype(float), rank)
+    own = attributed_time(start.astype(float), duration.astype(float), rank)
     table = dispatch_table(
         {"kind": "kernel", "name": "k", "start_ns": start, "duration_ns": duration}
     )
@@ -304,8 +311,8 @@ def test_own_times_cover_the_busy_time_once_and_the_lower_rank_first(
 
 def test_what_is_hidden_is_put_down_to_what_hides_it() -> None:
     start, duration = np.array([0.0, 5.0, 8.0]), np.array([10.0, 10.0, 20.0])
-    assert own_time(start, duration, np.array([0, 1, 2])).tolist() == [10.0, 5.0, 13.0]
-    assert own_time(start, duration, np.array([2, 1, 0])).tolist() == [5.0, 3.0, 20.0]
+    assert attributed_time(start, duration, np.array([0, 1, 2])).tolist() == [10.0, 5.0, 13.0]
+    assert attributed_time(start, duration, np.array([2, 1, 0])).tolist() == [5.0, 3.0, 20.0]
 
 
 @given(INTERVALS)

@@ -16,9 +16,9 @@ from flopcast.projection.sweep import (
     BoundChange,
     Sweep,
     changes_of_bound,
-    own_value,
     parse_sweep,
     parse_sweeps,
+    published_value,
     stacked,
     sweep,
     swept,
@@ -95,11 +95,11 @@ def test_a_range_has_both_ends_and_even_steps(start: int, length: int, step: int
 )
 def test_one_figure_changes_and_no_other(gpu: GPU, figure: str) -> None:
     changed = swept(gpu, figure, 4242)
-    assert own_value(changed, figure) == 4242
+    assert published_value(changed, figure) == 4242
     others = set(SWEPT) - (
         {"link_bw_gbs", "p2p_uni_gbs"} if figure in ("link_bw_gbs", "p2p_uni_gbs") else {figure}
     )
-    assert all(own_value(changed, other) == own_value(gpu, other) for other in others)
+    assert all(published_value(changed, other) == published_value(gpu, other) for other in others)
     assert changed.name == f"{gpu.name} with {figure} = 4242"
     assert (changed.arch, changed.aliases, changed.confidence) == (gpu.arch, (), "")
 

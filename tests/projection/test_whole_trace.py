@@ -11,7 +11,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.hardware import GPU, find
 from flopcast.projection.kernel_laws import Correction
-from flopcast.projection.sweep import own_value, swept
+from flopcast.projection.sweep import published_value, swept
 from flopcast.projection.whole_trace import PUBLISHED, Laws, host_of, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 from flopcast.traces.summary import Annotated
@@ -152,7 +152,7 @@ def test_what_was_launched_before_the_trace_does_not_count_but_holds_up() -> Non
 def test_a_figure_changed_a_little_changes_the_projection_a_little(figure: str) -> None:
     found = trace([gemm(0, 300), add(300, 50, called=10), all_reduce(400, 500, called=20)])
     for host, target in ((HOST, OTHER), (OTHER, HOST), (HOST, TARGET)):
-        value = own_value(target, figure)
+        value = published_value(target, figure)
         assert value is not None
         there = project_trace(found, host, target).projected_us
         near = project_trace(found, host, swept(target, figure, value * (1 + 1e-6))).projected_us

@@ -367,7 +367,7 @@ def test_a_way_of_another_checkpoint_says_that_one_is_needed() -> None:
 def test_own_runs_say_how_experts_are_shared_out_unless_that_is_asked() -> None:
     def times(rows: pd.DataFrame, gpu: GPU) -> Served:
         measured = (rows["tp"] == 2) & (rows["ep"] == 1) & (rows["concurrency"] == 4)
-        return replace(constant(100.0, 10.0)(rows, gpu), own=tuple(measured.tolist()))
+        return replace(constant(100.0, 10.0)(rows, gpu), from_runs=tuple(measured.tolist()))
 
     mixture = {
         "model": "gpt-oss-120b",

@@ -32,7 +32,7 @@ def plain(rows: pd.DataFrame, gpu: GPU) -> Served:
 
 def own(rows: pd.DataFrame, gpu: GPU) -> Served:
     one = np.ones(len(rows))
-    return Served(100.0 * one, 10.0 * one, 0.2 * one, 0.1 * one, own=(True,) * len(rows))
+    return Served(100.0 * one, 10.0 * one, 0.2 * one, 0.1 * one, from_runs=(True,) * len(rows))
 
 
 def test_without_conditions_the_source_is_the_same() -> None:
@@ -53,9 +53,9 @@ def test_a_setting_measured_with_speculation_is_as_sure_as_its_runs() -> None:
 def test_own_runs_with_speculation_are_sure_with_it_and_less_sure_without() -> None:
     asked = rows({}, {"tp": 4.0})
     change = gain(asked, "tpot_ms")
-    drafted = Conditions("mtp", own_speculation="mtp").times(own)(asked, MI355X)
+    drafted = Conditions("mtp", runs_speculation="mtp").times(own)(asked, MI355X)
     assert drafted.tpot_spread == pytest.approx([0.1, 0.1])
-    without = Conditions(own_speculation="mtp").times(own)(asked, MI355X)
+    without = Conditions(runs_speculation="mtp").times(own)(asked, MI355X)
     assert without.tpot_ms == pytest.approx([10.0, 10.0])
     assert without.tpot_spread == pytest.approx(np.hypot(0.1, change.spread))
     of_plain_runs = Conditions("mtp").times(own)(asked, MI355X)

@@ -232,7 +232,7 @@ def test_own_runs_whose_mean_lengths_differ_a_little_are_of_one_setting(tmp_path
     files = client_runs(tmp_path, mean_tpot_ms=[11.58, 19.88], mean_ttft_ms=[156.9, 595.5])
     own = calibrate(files, default=STATED)
     assert isinstance(own, ServingModel)
-    assert own.own_settings == 1
+    assert own.calibrated_settings == 1
     setting = RUN | {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4"}
     for prompt, answer in ((927, 918), (922, 922), (950, 900)):
         lengths = {"input_len": prompt, "output_len": answer}
@@ -246,7 +246,7 @@ def test_own_runs_whose_mean_lengths_differ_a_little_are_of_one_setting(tmp_path
             for one in ({}, {"ep": 8}, {"tp": 4})
         )
     )
-    assert own.served(cuts).own == (True, False, False)
+    assert own.served(cuts).from_runs == (True, False, False)
     others = (
         {"input_len": 8 * 922},
         {"output_len": 8 * 922},
@@ -285,7 +285,7 @@ def test_what_lies_between_own_runs_is_as_near_with_lengths_drawn_as_with_equal_
 def test_repeats_of_one_run_are_not_two_runs(small: ServingModel) -> None:
     many = asked(*({"model": "mixtral-8x7b", "input_len": one} for one in (1000, 1010, 1020)))
     own = small.calibrated(many.assign(tpot_ms=20.0, ttft_ms=200.0))
-    assert own.own_settings == 0
+    assert own.calibrated_settings == 0
     assert TWO_RUNS not in own.served(many).basis
 
 
