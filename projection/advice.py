@@ -1,4 +1,4 @@
-"""What to make faster: the calls of a trace that cost most, what bounds them, and how far the best known kernel is.
+"""What to make faster: the calls of a trace that cost most, what bounds them, and how far the best measured kernel is.
 
 `advice_of` takes the calls that take the longest time on the target. For each it says what bounds it
 on host and target, which share of that roof it reaches, what the best kernel that anybody measured
@@ -62,7 +62,7 @@ class Advice:
         roofline. NaN where nobody knows.
     best_us : ndarray of shape (n_activities,)
         Time of each activity on the target if its call took as long as the best kernel; NaN where
-        that is not known, or not shorter.
+        that was not measured, or is not shorter.
     all_us : float
         End-to-end time on the target with the best kernel for all of the table.
     """
@@ -126,9 +126,9 @@ def advice_of(projection: Projection, rates: pd.DataFrame, measured: pd.DataFram
 
 
 def best_kernels(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.DataFrame:
-    """Return the time of the best known kernel of each call on a GPU: `best_us`, `lower_us`, `upper_us`, `basis`.
+    """Return the time of the best measured kernel of each call on a GPU: `best_us`, `lower_us`, `upper_us`, `basis`.
 
-    NaN and "" where nothing is known. A measured time is its own interval.
+    NaN and "" where nothing was measured or learnt. A measured time is its own interval.
     """
     on_gpu = measured[measured["device"].astype(str).eq(gpu.name)]
     problems = on_gpu.assign(ratio=on_gpu["duration_us"]).reset_index(drop=True)
@@ -214,7 +214,7 @@ def _row(
 
 
 def _mean(values: pd.Series, weights: FloatArray) -> float:
-    """Return the weighted mean of what is known; NaN where nothing is."""
+    """Return the weighted mean of the values that are present; NaN without any."""
     usable = values.notna().to_numpy() & (weights > 0)
     if not usable.any():
         return math.nan
@@ -236,7 +236,7 @@ def _end_us(projection: Projection, of_kind: IntArray, best_us: FloatArray) -> f
 def tracks(
     projection: Projection, advice: Advice, edges_us: Sequence[float] | FloatArray
 ) -> tuple[str, FloatArray, FloatArray]:
-    """Return a track for a viewer of traces: the share of each bin that the best known kernels would save, %."""
+    """Return a track for a viewer of traces: the share of each bin that the best measured kernels would save, %."""
     graph, times = projection.graph, projection.times
     us = projection.activities["projected_us"].to_numpy(dtype=float)
     saved = np.zeros(len(us))

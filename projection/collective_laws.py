@@ -95,7 +95,7 @@ above the model is waiting, and stays. What a rank holds stays the same, as wher
 - a message between two ranks stays as it is.
 
 So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks changes. Which groups
-grow with the ranks of the job is known of groups of all ranks; of others (a tensor-parallel group inside a
+grow with the ranks of the job is certain for groups of all ranks; of others (a tensor-parallel group inside a
 data-parallel one) the user says it. Between nodes collectives take two levels (`collective_us`); how many ranks of a
 group share a node follows from its members, where the trace names them (every eighth rank: one a node of eight).
 
@@ -274,7 +274,7 @@ class LawErrors:
 
     @property
     def widest(self) -> float:
-        """The largest of them: that of a time of which it is not known what it was spent on."""
+        """The largest of them: that of a time that has no stated cause."""
         return max(self.alpha_beta, self.one_sided, self.bandwidth, self.latency, self.waiting)
 
 
@@ -527,7 +527,7 @@ class NodeBandwidths:
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
     """Return what one GPU can send within its node, one way, GB/s.
 
-    ``collective`` is one of `COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all
+    ``collective`` is one of `COLLECTIVES`, or "" without one; where ``ranks`` are NaN all
     links count. Raises NotPublishedError for the figure it takes; DataError: the GPU's links join
     two GPUs only, and the group is larger.
 
@@ -559,7 +559,7 @@ def communication_factors(
 
     Of communication rows of a dispatch table `collective`, `name`, `collective_bytes`, `group_size`
     and `duration_ns` are read. ``links`` are by default those of links.toml; without a ``network``
-    8 ranks are in a node, and nothing is known of what joins nodes. With ``keep_waiting`` the time
+    8 ranks are in a node, and what joins nodes is not stated. With ``keep_waiting`` the time
     above the least among equal messages (collective, bytes, ranks) is waiting, and stays.
 
     The columns are `factor`, projected / measured time, above 0; `law`, the law used; `why`, a
@@ -651,7 +651,7 @@ def _answer(
     links: Sequence[Link],
     messages: pd.DataFrame,
 ) -> _Answer:
-    """Return factor, law, why, bound and sigma of messages of one collective and group, bytes all known or all NaN.
+    """Return factor, law, why, bound and sigma of messages of one collective and group, bytes all finite or all NaN.
 
     The law is the one asked for, or the next that the data allow: of the fitted models both, that
     of the one measured where the other was not, that of `STAND_IN` where neither was, of bandwidths
@@ -789,7 +789,7 @@ def sigma_of_parts(of_bytes: FloatArray, waiting: FloatArray, covered: bool) -> 
 
 
 def _unexplained(ratio: float) -> float:
-    """Return the sigma of a ratio of bandwidths where it is not known how much of the time the bytes take.
+    """Return the sigma of a ratio of bandwidths where the share of the time that the bytes take was not measured.
 
     An interval of 90 % then holds the measured time too.
     """
@@ -808,7 +808,7 @@ def factor_of_measured(ratio: FloatArray, model_us: FloatArray, time_us: FloatAr
 
 
 def least_us(table: pd.DataFrame) -> FloatArray:
-    """Return the least time among messages equal to each, in µs; NaN where a message or its time is not known."""
+    """Return the least time among messages equal to each, in µs; NaN without a message or its time."""
     complete = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
     time = table["time"].where(complete)
     least = time.groupby([table["collective"], table["bytes"], table["ranks"]]).transform("min")
@@ -929,7 +929,7 @@ class World:
     def ranks_of(self, activities: pd.DataFrame) -> FloatArray:
         """Return the ranks of each activity's group on the target, NaN where the trace does not say how many it has.
 
-        Raises ParameterError: the ranks change, and no group of the trace is known to change with
+        Raises ParameterError: the ranks change, and no group of the trace is said to change with
         them; a group that is named is not in the trace; or a group would have a part of a rank.
         """
         stated = activities["group_size"].astype("Float64")

@@ -12,7 +12,7 @@ Times that a program took of its own modules (`measuring.inline_times`) name no 
 calls are matched by operator, dimensions and format instead (`match_calls`).
 
 What was added, removed, became faster or slower from one trace to another (`trace_changes`) is said
-of calls, matched by operator, shape and formats; where the operator is not known, of kernels by
+of calls, matched by operator, shape and formats; where the operator is not recognised, of kernels by
 their name. What a call runs on the GPU may be another kernel in the other trace. The difference of
 the end-to-end times is taken apart without rest: calls that only one trace has, calls that one has
 more often, time per call, and what does not add up in time (gaps between activities, activities
@@ -219,7 +219,7 @@ SIGNATURE: Final = (
         if name not in WORDS
     ),
 )
-"""What tells calls apart where the names of kernels are not known."""
+"""What distinguishes calls without names of kernels."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Profiled:
         return cls(label, rows, step_count=steps, end_to_end_us=float(whole[outer].sum()))
 
     def calls(self) -> pd.DataFrame:
-        """Return one row for each call whose operator is known: what tells it apart, `SIGNATURE`, and `duration_us`."""
+        """Return one row for each recognised call: what tells it apart, `SIGNATURE`, and `duration_us`."""
         if self.end_to_end_us is not None:
             return self.activities.reindex(columns=[*SIGNATURE, "duration_us"])
         rows = self.activities
@@ -446,7 +446,7 @@ class Fidelity:
     Attributes
     ----------
     unprofiled_us : float or None
-        End-to-end time of a step that nobody watched, where it is known.
+        End-to-end time of a step that nobody watched, where it was measured.
     traces : tuple of TraceFidelity
         In the order given.
     believed : int

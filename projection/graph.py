@@ -48,7 +48,7 @@ from ..traces.quality import queue_codes
 from .split import COMMUNICATION, categories
 
 FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependency", "other"
-"""What held an activity back: nothing before it is known; the queue; its launch; another queue; none of these."""
+"""What held an activity back: nothing before it is recorded; the queue; its launch; another queue; none of these."""
 _LATE_NS = 5_000  # what an activity must be later than expected before another reason is looked for
 _JUST_NS = 60_000  # how long before it starts an activity of another queue may have ended that it waited for
 _STRANGE_NS = (

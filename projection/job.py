@@ -8,7 +8,7 @@ transfers, a faster straggler what the others wait.
 `project_job` matches the collectives (`match`), projects every rank's trace (`whole_trace`) and
 plays them together (`replay_together`): with the measured times that gives the measurement.
 
-A collective is known by its group of ranks (by the group's size, where the trace has neither name
+A collective is identified by its group of ranks (by the group's size, where the trace has neither name
 nor members) and its number in that group: the one that the producer counted (`group_number`) where
 every trace has it, else its place in the order of the trace. Where traces of a group have not as
 many, those they begin with are matched. Kernels of a collective end together, whenever they began:
@@ -235,7 +235,7 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
 
     ``activities`` are rows of a projection (`Projection.activities`), communication only. The
     columns are `KIND`; `count`; `sent_bytes`, of one rank in all of them, NaN where size, ranks or
-    collective are not known; `measured_us`, `projected_us`.
+    collective are not recorded; `measured_us`, `projected_us`.
     """
     numbers = {
         name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -262,7 +262,7 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
 
 
 def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
-    """Return what one rank sends in one collective of each kind, NaN where that is not known."""
+    """Return what one rank sends in one collective of each kind, NaN where that is not recorded."""
     sent = np.full(len(kinds), np.nan)
     for name, rows in kinds.reset_index(drop=True).groupby("collective", sort=False):
         if name:
@@ -295,7 +295,7 @@ def bus_factor(collective: str, ranks: FloatArray) -> FloatArray:
     """Return by what the bandwidth of a message is multiplied for that of the bus, as nccl-tests define it.
 
     The message is the larger of what a rank gives and gets. It is independent of the number of
-    ranks where a link is what bounds the collective; NaN where the collective is not known.
+    ranks where a link is what bounds the collective; NaN where the collective is not recognised.
 
     >>> bus_factor("all_reduce", np.array([8.0])).tolist()
     [1.75]
@@ -869,7 +869,7 @@ def project_job(
 ) -> Job:
     """Project the traces of several ranks of one job together, at least two, each with its label.
 
-    ``laws`` are those of `project_trace`; what collectives wait for peers is known here, so that
+    ``laws`` are those of `project_trace`; what collectives wait for peers is measured here, so that
     `keep_waiting` does nothing. Raises DataError: there are fewer than two, two of one rank, their
     collectives do not match (`match`), or a trace cannot be projected.
     """

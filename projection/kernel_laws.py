@@ -68,7 +68,7 @@ TF32 = r"(?i)tf32|xf32|s1688"
 PyTorch takes fp32 for matrix products by default, so a name without a format means fp32."""
 NO_WORK = remark("operator-unknown", "its operator is not recorded: work unknown")
 HELPER = remark("helper-kernel", "a helper kernel of another kernel's call: work unknown")
-"""A kernel that helps another of its call: its own work is not known."""
+"""A kernel that helps another of its call, whose separate work nothing states."""
 _OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(
     TRACE_COLUMNS
 )
@@ -160,7 +160,7 @@ class Correction:
     sigma: float  # standard deviation of its logarithm, robust from `FEW` pairs on; NaN for fewer than `FEWEST`
     n: int  # pairs
     # the pairs, clean rows of problems with `ratio`, measured over projected time, by which calls
-    # of one of these problems are corrected; None where they are not known
+    # of one of these problems are corrected; None without them
     problems: pd.DataFrame | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -410,7 +410,7 @@ def compute_factors(
 
     The columns are `factor` (> 0, finite); `law`, the one used: where the one asked for does not
     apply, "bandwidth", and where that does not, "kept"; `why`, a tuple of `Remark`, where another
-    law was used or the work is not known, else (); `bound`, of the target: compute, memory,
+    law was used or the work is not stated, else (); `bound`, of the target: compute, memory,
     latency, link or ""; `sigma`, the standard deviation of ln(factor), NaN where nobody measured
     it. Raises DataError: the law is unknown, or the run was trained for other devices.
     """

@@ -299,7 +299,7 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     """Return a full trace whose kernels take as long as passes measured.
 
     ``durations`` has a row per execution of a kernel: `NEEDED`, in microseconds, occurrences
-    counted from 1 for each name, and where known `rank`, `device_number`, `workgroups`, `threads`,
+    counted from 1 for each name, and where stated `rank`, `device_number`, `workgroups`, `threads`,
     `source`; the places of `joining.merge_coverage` are such a table. Occurrences count from where
     a recording begins: let passes and trace begin at one place. Several rows of one occurrence
     count as their median. Passes that ran a kernel more often than the trace are several executions

@@ -58,7 +58,7 @@ _CANDIDATES = 24  # periods that are tried
 _NEIGHBOURS = 4  # occurrences of a kind after each from which periods are taken
 _ENOUGH = 300  # activities that are kept of a short phase, of one repeat in `_MANY` at most
 _MANY = 20
-_TIE_NS = 1e-3  # between launches of which only the order is known
+_TIE_NS = 1e-3  # between launches of which only the order is recorded
 _ONE_SIGMA = float(
     ndtr(1.0)
 )  # with so few repeats the quantile of Student's t is wider than the normal one

@@ -425,7 +425,7 @@ class Result:
 
     @cached_property
     def energy(self) -> pd.DataFrame:
-        """The energy on host and target, no row where no power is known (`roofs.energy_of`)."""
+        """The energy on host and target, no row where no power is stated (`roofs.energy_of`)."""
         unsure = self.uncertainty
         return energy_of(
             self.projection, (unsure.lower_us, unsure.upper_us), unsure.level, self.power

@@ -55,7 +55,7 @@ def rates_of(projection: Projection) -> pd.DataFrame:
 
     The columns are `RATES`, each after ``measured_`` and ``projected_``: TFLOP/s; GB/s of memory,
     of a collective what a rank sends; and shares of the roofs, 0 to 1 where the work is not
-    overstated. NaN where the work, the time or the figure of the GPU is not known.
+    overstated. NaN where the work, the time or the figure of the GPU is missing.
 
     >>> from flopcast.hardware import find
     >>> find("MI300X").peak_tflops("bf16")  # a product at 653.7 TFLOP/s there has an efficiency of 0.5
@@ -110,7 +110,7 @@ class Strip:
 
     gpu: str  # its name
     edges_us: FloatArray  # from the beginning of the trace as replayed; shape (n_bins + 1,)
-    # roof -> share in each bin, 0 to 1; a roof of which nothing is known is not there; shape
+    # roof -> share in each bin, 0 to 1; a roof without any rate is left out; shape
     # (n_bins,)
     shares: Mapping[str, FloatArray]
     step: int | None  # number of the profiler's step that this is, None for the whole trace
@@ -160,7 +160,7 @@ def _shares(
     times: Times,
     edges: FloatArray,
 ) -> dict[str, FloatArray]:
-    """Return the share of each roof that is known in each bin."""
+    """Return the share of each roof that has rates in each bin."""
     shares = {}
     gpus = len(projection.activities[list(DEVICE)].drop_duplicates())
     for roof, column in (
@@ -246,7 +246,7 @@ def energy_of(
     level: float,
     power: Mapping[tuple[str, str], Power] | None = None,
 ) -> pd.DataFrame:
-    """Return the energy of the trace on host and target, all its GPUs together; no row where no power is known.
+    """Return the energy of the trace on host and target, all its GPUs together; no row where no power is stated.
 
     The interval of the projected time, at ``level``, widens that of the energy. A class whose
     ``power`` was measured on one of the GPUs alone (`measured_power`) draws the same share of the

@@ -65,7 +65,7 @@ class Factor:
 
     name: str  # what it is ("gemm", "memory_bw_gbs"); no two factors of one propagation share it
     group: str  # what kind of source it is ("spec", "law", "cpu", "communication"), for tables
-    sigma: float  # standard deviation of its logarithm; 0 for a factor that is known
+    sigma: float  # standard deviation of its logarithm; 0 for a factor that is certain
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
@@ -79,8 +79,8 @@ def parse_sigmas(text: str, names: Collection[str]) -> dict[str, float]:
 
     They are relative standard deviations r (1 sigma) by factor, as fractions: 0.1 for 10 %. What is
     returned is the sigma of `Factor`: the standard deviation of the logarithm, ``sqrt(ln(1 +
-    r²))``. A ParameterError says that a part is not ``name=number``, a name not known or given
-    twice, or a number below 0 or above `LARGEST`.
+    r²))``. A ParameterError says that a part is not ``name=number``, that a name is not
+    one of ``names`` or is given twice, or a number below 0 or above `LARGEST`.
     """
     sigmas: dict[str, float] = {}
     for part in text.split(","):
@@ -162,7 +162,7 @@ _BITS: Final = 30
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """What is known of an end-to-end time."""
+    """The interval of an end-to-end time, and what it is made of."""
 
     level: float  # of the interval, 0 to 1
     # with every factor at 1, which is the projection itself; of the draws
@@ -348,7 +348,7 @@ STEP: Final = (
 def sources_of(projection: Projection, stated: Mapping[str, float] | None = None) -> list[Factor]:
     """Return the sources of error of a projection.
 
-    - One for each class of kernels, correlated within it: what is known of the error of its law,
+    - One for each class of kernels, correlated within it: the measured error of its law,
       weighted by time; `UNMEASURED` where nothing is. None where durations are kept for want of a
       change of device.
     - The CPU's speed, unless the trace has no calls of the CPU: `CPU_SIGMA`, `CPU_STATED_SIGMA`
@@ -358,7 +358,7 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
       where the device stays.
     - What the user states: a class, `cpu_speed`, `profiler`, `gaps`, or a figure of the target (`SPECS`).
 
-    ``stated`` are standard deviations of ln, by class, `CPU` or figure; they go before those known.
+    ``stated`` are standard deviations of ln, by class, `CPU` or figure; they replace the measured ones.
     """
     stated = stated or {}
     classes = class_sigmas(projection, stated)
@@ -387,7 +387,7 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
 
 
 def pace_of(projection: Projection) -> Pace:
-    """Return what of the time before activities has no known cause.
+    """Return what of the time before activities has no recorded cause.
 
     - Of an activity without a call in the trace the whole time from the start of the one before it
       on its queue: the queue was idle, so the CPU may have set the pace there, and then it does so

@@ -9,7 +9,7 @@ CPU's work of a projection, by one of two statements (`Profiling`):
   it was made on, takes that share of its measured time;
 - what a profiler usually adds to the CPU's work (`usual`), with its spread.
 
-Three things are not known, and widen the interval: the spread of the statement; how far the work
+Three things are uncertain, and widen the interval: the spread of the statement; how far the work
 may be shortened before it shows, where the GPU sets the pace as measured; and whether the profiler
 takes its time in proportion to the CPU's work, or the same at each call. The two are played both,
 and the distance between them on the target counts.

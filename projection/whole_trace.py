@@ -52,7 +52,7 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
 """
 UNMEASURED: Final = 0.25
 """Relative standard deviation of the time of activities whose law was never measured between such
-GPUs, or was measured where their work is known, and it is not."""
+GPUs, or was measured where their work is stated, and it is not."""
 CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
     "category",
     "factor",
@@ -265,7 +265,7 @@ class Projection:
 
 
 def host_of(trace: Annotated) -> str:
-    """Return the one device of a trace; a DataError says that it has no activity, no known device, or several."""
+    """Return the one device of a trace; a DataError says that it has no activity, no listed device, or several."""
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")
     names = sorted(set(trace.dispatches["device"].astype(str).unique()))
@@ -292,7 +292,7 @@ def project_trace(
 ) -> Projection:
     """Project a trace to another GPU.
 
-    The trace has the CPU's calls (`Options(calls=True)`), if the causes of gaps are to be known;
+    The trace has the CPU's calls (`Options(calls=True)`), if the causes of gaps are asked for;
     ``graph`` is that of the trace, where it has been built already; ``trained_for`` as for
     `kernel_laws.compute_factors`; ``folded`` are the phases of which the trace has a few repeats. A
     DataError says that the trace has no activity, or none with a duration, or that a law cannot be
@@ -400,7 +400,7 @@ def collective_factors(
     """Return what the laws say of collectives: by the world they are projected to, where there is another.
 
     One whose name, message or group is not in the trace, or whose law nobody measured, is never
-    surer than one that is known whole, whatever that spent its time on.
+    surer than one of which the whole is stated, whatever that spent its time on.
     """
     if laws.world is not None:
         factors = world_factors(activities, host, target, laws.world)
