@@ -171,10 +171,10 @@ class Need:
     Attributes
     ----------
     need, now : float
-        What is asked for and what is known, as shares of the answer: half-widths of an interval, or
+        What is asked for and what is reached now, as shares of the answer: half-widths of an interval, or
         errors.
     ways : sequence of (str, float)
-        Further measurements, each with those before it, and what would then be known: expected, not
+        Further measurements, each with those before it, and what would then be reached: expected, not
         promised.
     what : str
         What both figures are.
@@ -187,7 +187,7 @@ class Need:
 
     @property
     def reached(self) -> bool:
-        """Whether it is known well enough."""
+        """Whether the answer is narrow enough."""
         return self.now <= self.need
 
     @property

@@ -115,7 +115,7 @@ class Campaigns:
         return len(sizes) >= LEAST and int(sizes.iloc[0]) <= LARGEST * len(self.of_groups)
 
     def labels(self, groups: ArrayLike) -> NDArray[np.object_]:
-        """Return the campaign of each row by its group, words (n,); "" of groups that are not known."""
+        """Return the campaign of each row by its group, words (n,); "" of groups that no row names."""
         names = pd.Series(np.asarray(groups)).astype(str).map(self.of_groups).fillna("")
         return names.to_numpy(dtype=object)
 

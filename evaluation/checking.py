@@ -104,7 +104,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Score:
-    """Errors of some rows: percent, but the coverage, which is a share; None where it is not known."""
+    """Errors of some rows: percent, but the coverage, which is a share; None where it was not measured."""
 
     n: int
     e_out: float

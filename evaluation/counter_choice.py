@@ -48,7 +48,7 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def is_counter(column: str) -> bool:
-    """Whether a column of X needs a pass of the profiler; what an epoch did is known from the trace alone."""
+    """Whether a column of X needs a pass of the profiler; what an epoch did stands in the trace."""
     return column.startswith(COUNTER) and not column.startswith((EPOCH, LAUNCH))
 
 

@@ -298,7 +298,7 @@ def _of_unknown_groups(
     """Return how many times as wide as of known groups the intervals of new ones are by the same model, 1 or more.
 
     ``predicted`` (n,) are those of known groups. Where the model did not predict groups left out,
-    nothing is known of it: 1.
+    their width was not measured: 1.
     """
     grouped = competition.evaluation.schemes.get("grouped")
     if grouped is None or candidate.name not in grouped.predictions:

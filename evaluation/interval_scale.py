@@ -10,7 +10,7 @@ apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only w
 the regression has not seen, the interval score (`intervals.interval_score`) falls by more than two
 standard errors, and by that of the two by which it falls most.
 
-A group of few trained rows is known less than one of many. Within the question of known groups the
+A group of few trained rows is predicted less surely than one of many. Within the question of known groups the
 radius is that of a stratum of groups by their trained rows (`Strata`; Mondrian conformal
 prediction, Vovk, Lindsay, Nouretdinov & Gammerman 2003). Where a stratum has few rows it is shrunk
 to what is expected of it: something between the radius of all rows and that of new groups, nearer
@@ -373,7 +373,7 @@ def held_out_limits(
 def _fit(
     names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDArray[np.intp]
 ) -> Difficulty:
-    """Return the difficulty of rows whose columns Z and residuals |r| are known, believed as it is."""
+    """Return the difficulty of rows whose columns Z and residuals |r| are given, believed as it is."""
     weights = 1.0 / np.bincount(code)[code]
     target = np.log(np.maximum(residuals, max(np.quantile(residuals, _SMALLEST), _EXACT)))
     middle = np.average(Z, axis=0, weights=weights)

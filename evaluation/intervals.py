@@ -1,7 +1,7 @@
 """Prediction intervals of relative error: the methods of all that states one, for new rows and for new groups.
 
 The residual of a row is ``r = log(y / f(x))`` from OUT-OF-FOLD predictions, divided by the
-difficulty of the row where one is known (`interval_scale`); an interval is ``[f exp(-q down scale),
+difficulty of the row where one was learnt (`interval_scale`); an interval is ``[f exp(-q down scale),
 f exp(q up scale)]``.
 
 For new rows of known groups (scheme ``"kfold"``) q is the conformal quantile of ``max(r / up, -r /
@@ -119,7 +119,7 @@ class ConformalIntervals:
         return self
 
     def radius(self, level: float) -> float:
-        """Half-width of the interval on the log scale, before the two sides are told apart (inf: no bound known)."""
+        """Half-width of the interval on the log scale, before the two sides are separated (inf: no bound)."""
         if not LEVELS[0] <= level <= LEVELS[-1]:
             raise ValueError(
                 f"parameter level of radius must be between {LEVELS[0]} and {LEVELS[-1]}, got "

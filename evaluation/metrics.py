@@ -176,7 +176,7 @@ def mean_least_most(times: Sequence[float] | FloatArray) -> dict[str, float]:
 def with_target_cost(
     rows: pd.DataFrame, column: str, units: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return the rows with the seconds that the target costs each under `COST`, NaN where that is not known.
+    """Return the rows with the seconds that the target costs each under `COST`, NaN where that is not stated.
 
     The unit is the one that ``units`` state of the column, else that of its name (``duration_us``,
     ``simulated_ms``), seconds where it has none. In a table of whole workloads the column counts as
@@ -211,7 +211,7 @@ def accounting(
     model_s: float,
     training_s: float | None = None,
 ) -> tuple[FloatArray, dict[str, Any]]:
-    """Return the speed-up of each workload, (n,), NaN where its cost is not known, and what there is to say of all.
+    """Return the speed-up of each workload, (n,), NaN without its cost, and what there is to say of all.
 
     ``cost`` (n,) is what the target costs each, seconds (`with_target_cost`); ``run_us`` (n,) its
     run on the host, None without one: nothing is run; ``passes`` of the profiler for the counters
@@ -223,7 +223,7 @@ def accounting(
     seconds of these n together, ``target_s``, ``host_s``, ``counters_s``, ``model_s``; ``passes``;
     ``training_s``, and ``break_even``, the number of predictions from which all has cost less than
     the target would have: training over what one prediction saves (None: it saves nothing). Fewer
-    where no cost is known.
+    where no row has a cost.
     """
     target_s = np.asarray(cost, dtype=np.float64)
     if run_us is None:

@@ -27,7 +27,7 @@ from .interval_scale import STRATA
 KNOWN_GROUP: Final = "known group"
 NEW_GROUP: Final = "new group"
 NEW_CAMPAIGN_ROW: Final = "new campaign"
-"""What is known of a row, its `basis`, where a run states an error."""
+"""What the model has seen of a row, its `basis`, where a run states an error."""
 LEVEL: Final = 0.95
 LEAST_GROUPS: Final = 10  # within the trained range that speak for such groups alone
 WITHIN, BEYOND, EVERY = "within", "beyond", "every"

@@ -194,7 +194,7 @@ class TrainedModel:
         return self.known
 
     def _question(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return what is known of each row, (n,): of a trained group, a new one, a new campaign, or device."""
+        """Return what each row is, (n,): of a trained group, a new one, a new campaign, or device."""
         if self.groups is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)
@@ -636,7 +636,7 @@ class TrainedModel:
         ), reasons
 
     def _spread(self, basis: str) -> Spread | None:
-        """Return the intervals of rows of which so much is known; None where nobody measured how those err."""
+        """Return the intervals of rows of one basis; None where nobody measured how those err."""
         if basis == _MODEL:
             return self.spreads[self.scheme]
         if basis == _KNOWN:
@@ -802,7 +802,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Rows (n,) whose features are known."""
+    """Rows (n,) whose features are complete."""
 
     rows: pd.DataFrame
     work: Work
@@ -840,7 +840,7 @@ def _trained_campaigns(manifest: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _closest(name: str) -> tuple[str, ...]:
-    """Return the known GPUs that a name, which is of none or of several, comes closest to."""
+    """Return the GPUs of the catalogue that a name, which is of none or of several, comes closest to."""
     try:
         find(name)
     except UnknownGPUError as error:

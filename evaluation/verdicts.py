@@ -86,7 +86,7 @@ class Evidence:
     # the same with every group of the same weight: two large groups say little of how groups differ
     group_scatter: float
     # variance of the log deviations over the largest that the margin and the host's noise allow,
-    # and the degrees of freedom it is known with (`law_comparison.scatter_test`)
+    # and its degrees of freedom (`law_comparison.scatter_test`)
     excess: float
     freedom: float
     scatter_p: float  # p-value of 'the rows scatter by no more than the margin', adjusted by Holm over classes

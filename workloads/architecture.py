@@ -152,7 +152,7 @@ class Architecture:
     """A transformer as its configuration describes it."""
 
     name: str  # name, for people
-    # width of the residual stream, number of layers, number of tokens known
+    # width of the residual stream, number of layers, number of tokens cached
     hidden: int
     layers: int
     vocab: int

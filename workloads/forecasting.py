@@ -295,7 +295,7 @@ _KERNELS: Final = {
 
 @dataclass(frozen=True)
 class Known:
-    """The parts known from runs and measurements, in the order of the constants, shape (n,) each.
+    """The parts learnt from runs and measurements, in the order of the constants, shape (n,) each.
 
     ``share`` of the time of each part, and the standard deviation of the logarithm of that time, as
     if all its kernels erred together.
@@ -323,7 +323,7 @@ class Known:
 def _measured_times(
     parts: Callable[[Sources], Mapping[str, float]], sources: Sources, rows: FloatArray, kind: str
 ) -> Known | None:
-    """Return the known part of the seconds of some parts (``rows``); None without sources."""
+    """Return the measured part of the seconds of some parts (``rows``); None without sources."""
     if not sources.runs:
         return None
     names = np.array([name in _KERNELS for name in BY_KIND[kind]])

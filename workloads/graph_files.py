@@ -2,7 +2,7 @@
 
 A file of PyTorch's ExecutionTraceObserver or of Chakra enters `traced_layers`: what its operators
 compute by shape, what its collectives send by size. Of nested calls the outermost whose operator is
-known counts. Operators wait for each other in the order in which they were called, as on one
+stated counts. Operators wait for each other in the order in which they were called, as on one
 stream. A message goes out when what was called before it is computed, and is waited for by the next
 operator that has one of its tensors among the arguments; by the next of all where the file does not
 say which tensors those are. A Chakra trace in which no operator has a shape, as simulators take
@@ -245,7 +245,7 @@ class _Tree:
         has_work = has_work & ~np.array(idle, dtype=bool)
         owner = np.full(
             len(self.parent), -2, dtype=np.int64
-        )  # the outermost known one that encloses a row or is it
+        )  # the outermost recognised operator that encloses a row or is it
         for row in range(len(self.parent)):
             way = []
             above = row

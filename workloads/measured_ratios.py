@@ -140,7 +140,7 @@ def places_of(
 ) -> pd.DataFrame:
     """Return rows of the operator ``serving`` as places (`COLUMNS`).
 
-    A model is known by its figures, so that two names of one are one, or by its name where it has none;
+    A model is identified by its figures, so that two names of one are one, or by its name where it has none;
     a GPU by the first word of its name, or the GPU whose kernels ``user_gpu`` has.
     """
     devices = texts(rows, "device")

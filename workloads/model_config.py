@@ -7,7 +7,7 @@ window. Of a model of several parts (``text_config``) it is the language model. 
 ``hybrid_override_pattern`` and the like; the formats of weights from ``quantization_config`` or the
 contents of ``hf_quant_config.json`` (FP8, MXFP4, compressed-tensors, ModelOpt, Quark, AWQ, GPTQ,
 bitsandbytes). A value that is not understood, a key that says something of the layers and that
-nobody looked at, and what is known not to be forecast, is refused by its key. Other keys that
+nobody looked at, and what cannot be forecast, is refused by its key. Other keys that
 nobody looked at, and a type that is unknown, are named in a remark.
 """
 

@@ -151,7 +151,7 @@ def _money(parameter: str, text: str, units: Mapping[str, float]) -> tuple[float
 
 
 def _named(name: str) -> str:
-    """Return the name of a known GPU, or the word as it is: that of a GPU of the user."""
+    """Return the name of a GPU of the catalogue, or the word as it is: that of a GPU of the user."""
     try:
         if name:
             return find(name).name
@@ -163,7 +163,7 @@ def _named(name: str) -> str:
 def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
     """Return prices; if one GPU has a price, all must.
 
-    Raises ParameterError: a GPU has none. Raises UnknownGPUError: a price is of no known GPU, and
+    Raises ParameterError: a GPU has none. Raises UnknownGPUError: a price is of no GPU of the catalogue, and
     of none of these.
     """
     gpus = list(gpus)

@@ -122,7 +122,7 @@ _ANOTHER_UNIT = (
 
 
 def impossible(frame: pd.DataFrame) -> np.ndarray:
-    """Return why each described run of serving cannot be, "" where it can or its GPUs are not known.
+    """Return why each described run of serving cannot be, "" where it can or its GPUs are not in the catalogue.
 
     A token takes at least the time to read the weights that it meets, a prompt at least that of its
     FLOPs, both at the peaks of all GPUs of the run (`operators.kinds.serving_run`); and a first

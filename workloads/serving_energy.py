@@ -69,7 +69,7 @@ def work(rows: pd.DataFrame, gpu: GPU) -> Work:
     """Return the work of a step of settings on a GPU.
 
     ``rows`` are of the operator ``serving``, with the figures of their models; where a figure of the
-    model or of the GPU is not known, the work is NaN.
+    model or of the GPU is missing, the work is NaN.
     """
     parts = steps(complete(rows), gpu)
     memory, products = (

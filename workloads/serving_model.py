@@ -185,7 +185,7 @@ class Fit:
 class Served:
     """Times of settings of serving, a value of each, as logarithmic normal distributions."""
 
-    # medians; NaN where a figure is not known; shape (n_settings,)
+    # medians; NaN where a figure is missing; shape (n_settings,)
     ttft_ms: FloatArray
     tpot_ms: FloatArray
     # standard deviations of the logarithm; shape (n_settings,)
@@ -225,7 +225,7 @@ class ServingModel:
     slower: Mapping[str, float] = field(default_factory=dict)
 
     def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
-        """Return the logarithm of a time of every setting, NaN where a figure is not known."""
+        """Return the logarithm of a time of every setting, NaN where a figure is missing."""
         fit, points = self.fits[time], self._points
         base, shares = summed(here, fit, time)
         sure = np.isfinite(base) & np.isfinite(
@@ -385,7 +385,7 @@ class ServingModel:
     def _carried(
         self, time: str, spread: FloatArray, here: Points, makers: Sequence[str]
     ) -> FloatArray:
-        """Return deviations of settings of which only own runs of other settings of the stack are known."""
+        """Return deviations of settings of which the user ran other settings of the stack alone."""
         stacks = self.fits[time].stacks
         doubt = np.array([stacks.get(stack, (0.0, 0.0))[1] for stack in here.stacks])
         between = self._stock(time, makers)[:, 2]
@@ -422,7 +422,7 @@ class ServingModel:
             stacks[time] = dict(self.fits[time].stacks)
             for stack, rows in table.groupby("stack"):
                 prior = float(rows["prior"].median())
-                if stack in stacks[time] or prior == 0.0:  # no stock engine is known
+                if stack in stacks[time] or prior == 0.0:  # no run of a stock engine
                     continue
                 each = rows.groupby("deployment")[["missed", "variance"]].median()
                 weights = 1.0 / each["variance"]
@@ -439,7 +439,7 @@ class ServingModel:
 
     @property
     def calibrated_settings(self) -> int:
-        """Settings of which own runs with two or more numbers of requests under way are known."""
+        """Number of settings that the user ran with two or more numbers of requests under way."""
         users = pd.Series(as_numbers(self.runs, "concurrency")[self._owned])
         each = users.groupby(settings_of(self._points.part(self._owned)))
         return int(each.nunique().gt(1).sum())
@@ -471,7 +471,7 @@ class ServingModel:
         """Return what a time of settings rests on: on published runs, or on own ones too where that is surer.
 
         Two own runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the
-        square of `nearness` says between that and what else is known. One alone is another setting
+        square of `nearness` says between that and the other runs. One alone is another setting
         of what was measured.
         """
         fit = self.fits[time]
@@ -635,7 +635,7 @@ class ServingModel:
     def calibrated(self, runs: pd.DataFrame, user_gpu: GPU | None = None) -> ServingModel:
         """Return the model with measured runs of one's own added to those that it was learnt from.
 
-        Raises DataError: no run has a time and a known model on a known GPU.
+        Raises DataError: no run has a time, a model with figures and a GPU of the catalogue.
         """
         runs = complete(runs).reset_index(drop=True)
         version = pd.Series(texts(runs, "engine_version"))
@@ -865,7 +865,7 @@ class _Rests:
 def _rested(
     basis: Sequence[tuple[str, ...]], fit: Fit, queued: np.ndarray, makers: Sequence[str]
 ) -> _Rests:
-    """Return what a time rests on, where runs of such a basis are known."""
+    """Return what a time rests on, given its basis."""
     spreads = {maker: of_vendor(fit.spreads, maker) for maker in set(makers)}
     parts = {maker: of_vendor(fit.trust, maker) for maker in set(makers)}
     asked = list(zip(basis, queued, makers, strict=True))
@@ -1280,7 +1280,7 @@ def _shared(rows: _Side, columns: _Side, name: str) -> Iterator[tuple[np.ndarray
 def bases(
     asked: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray]
 ) -> list[tuple[str, ...]]:
-    """Return what answers rest on, where runs of such names are known (`Points.names`)."""
+    """Return what answers rest on, given the names of the runs learnt from (`Points.names`)."""
     news = {"vendor": NEW_VENDOR, "engine": NEW_ENGINE, "GPU": NEW_GPU, "model": NEW_MODEL}
     news |= {"combination": NEW_COMBINATION, "lengths": NEW_SETTING}
     lacking = {basis: ~_among(asked[name], trained[name]) for name, basis in news.items()}

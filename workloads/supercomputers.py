@@ -145,7 +145,7 @@ def hpcg(
         Part of the published bandwidth that a stream reaches (by default as measured on the device,
         else `STREAM`), part of that which HPCG reaches on one device, and part that is left on all.
         The defaults multiply to what Frontier reached in November 2023 (14.05 PFLOP/s). ``scaling``
-        is known the least: from 768 to some 4250 of Aurora's nodes a fifth of the score per device
+        is measured the least: from 768 to some 4250 of Aurora's nodes a fifth of the score per device
         was lost.
 
     Raises
