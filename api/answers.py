@@ -59,7 +59,7 @@ class Prediction(Result):
         and ``upper_us`` (the unit is that of the metric: ``predicted_j`` of energy, ``predicted_w``
         of power), ``target`` (the GPU), ``metric``, ``level`` (of the interval), ``extrapolated``
         and ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and
-        the reason. ``basis`` says what is known of the row, and so which intervals it has: ``known
+        the reason. ``basis`` says what the model has seen of the row, and so which intervals it has: ``known
         group``, ``new group``, outside the trained range ``beyond`` (the model answers), ``blend``
         or ``rule``, or ``law`` (`predict`).
     summary : dict

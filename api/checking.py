@@ -680,7 +680,7 @@ def advise(
     stated = {cv["scheme"]: float(cv["selected"]["e_out"]) for cv in trained.metrics["cv"]}
     unseen = stated.get(
         "grouped", stated["kfold"]
-    )  # without folds by group nothing is known of new ones
+    )  # without folds by group, the error of new ones is not measured
     errors = {"unseen_error": unseen, "trained_error": min(stated.get("kfold", unseen), unseen)}
     expectation = {**errors, "trained": int(trained.metrics["data"]["n"]), "weights": weights}
     if COST in frame:
@@ -739,7 +739,7 @@ class Need(Result, advising.Need):
 
     @property
     def table(self) -> pd.DataFrame:
-        """What is known now, then after each further measurement: ``what`` and the share that is ``left``."""
+        """How wide the answer is now, then after each further measurement: ``what`` and the share that is ``left``."""
         return pd.DataFrame([("now", self.now), *self.ways], columns=["what", "left"])
 
     def document(self) -> Document:

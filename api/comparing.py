@@ -741,7 +741,7 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
 
 
 def _sigmas(side: pd.DataFrame, names: Mapping[str, str]) -> FloatArray:
-    """Return the deviation of each row's logarithm, (n,), from its interval; NaN where no bound is known."""
+    """Return the deviation of each row's logarithm, (n,), from its interval; NaN where it has no bound."""
     reach = 2 * ndtri((1 + side["level"].to_numpy(dtype=float)) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = side[names["upper"]].to_numpy(dtype=float) / side[names["lower"]].to_numpy(

@@ -152,7 +152,7 @@ def deployments(
 ) -> Deployments:
     """Return the ways to serve a model; ``asked`` are `FIELDS`, several values of one being those to choose from.
 
-    Raises FlopcastError: something asked for is not known or cannot be, or the model has no room
+    Raises FlopcastError: something asked for is unknown or cannot be, or the model has no room
     anywhere.
     """
     given = {name: value for name, value in asked.items() if value is not None}

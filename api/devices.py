@@ -1,4 +1,4 @@
-"""GPUs by name: one with its published figures, or all that are known as a table."""
+"""GPUs by name: one with its published figures, or all of the catalogue as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Device: TypeAlias = str | Path | GPU
 Devices: TypeAlias = str | Sequence[Device]
 """``MI308X,MI300X``, or a sequence of devices."""
 DeviceName: TypeAlias = str
-"""A device as the data call it, whether a GPU is known by that name or not."""
+"""A device as the data call it, whether the catalogue has a GPU of that name or not."""
 
 
 def gpu(name: Device) -> GPU:
@@ -29,7 +29,7 @@ def gpu(name: Device) -> GPU:
     ----------
     name : str, Path or GPU
         A name or alias, whatever its case, or a TOML file with a GPU of your own (``based_on =
-        "MI355X"`` takes the rest from a known one).
+        "MI355X"`` takes the rest from one of the catalogue).
 
     Returns
     -------
@@ -58,7 +58,7 @@ def gpus(*names: Device) -> pd.DataFrame:
     Parameters
     ----------
     *names : str, path or GPU
-        As for `gpu`; none: all that are known.
+        As for `gpu`; none: all of the catalogue.
 
     Returns
     -------

@@ -249,7 +249,7 @@ def forecast(
     Parameters
     ----------
     model : str, Path, mapping or Architecture, optional
-        A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your
+        A name of the list (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your
         own operators, as a CSV, as a JSON graph of layers or its contents
         (`workloads.layer_graph`), as an execution trace of PyTorch or Chakra, plain or compressed,
         as an ONNX model (`workloads.graph_files`), or as the input of a planner
@@ -550,7 +550,7 @@ def calibrate(
     name : str, default "own"
         Of the release.
     prior : str, optional
-        A known release, or a file: its constants are the start, as far apart as releases are, which
+        A published release, or a file: its constants are the start, as far apart as releases are, which
         one or two runs of a new setting sharpen. For runs of serving a file of `CalibratedServing.save`,
         by default the model that ships.
     source : str, default ""

@@ -276,7 +276,7 @@ def curve(
     folds, new = (
         make_folds(scheme, every.groups, len(every), FOLDS, seed),
         scheme == "grouped",
-    )  # no known group asked
+    )  # no trained group is asked about
     turns = np.random.default_rng(seed).permutation(folds.max() + 1)
     for draw in range(draws):  # each time another fold: the first one always has the largest group
         turn = turns[draw % len(turns)]

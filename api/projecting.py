@@ -490,7 +490,7 @@ def project_traces(
         or by the name of a profiler, for what it usually adds (`projection.unprofiled`). The answer
         is then of the trace as it would run; as profiled stands beside it.
     advice : bool
-        What to make faster: the longest calls against the best known kernels. Those are of the same
+        What to make faster: the longest calls against the best measured kernels. Those are of the same
         work (`projection.advice`).
     best : path, DataFrame or a list of these
         Measured kernels for ``advice``, beside those that ship.
@@ -772,7 +772,7 @@ def _projected(
     sweeps: Sequence[Sweep],
     choices: Mapping[str, Any],
 ) -> Iterator[ProjectedTrace]:
-    """Yield each trace on each target; with a host that is known the laws are corrected before any is read."""
+    """Yield each trace on each target; with a host that is given the laws are corrected before any is read."""
     corrected = []
     for one in inputs:
         laws = {}

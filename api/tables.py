@@ -147,7 +147,7 @@ class Measurements(Result, readers.Measurements):
         """Draw which share of its roofline each matrix product reaches, over m and the weight shape n × k.
 
         ``device`` is needed where several were measured. Raises DataError: there is no product of
-        it, or several devices; UnknownGPUError: no figures of it are known.
+        it, or several devices; UnknownGPUError: the catalogue has no figures of it.
         """
         names = self.frame["device"].unique()
         if device is None and len(names) > 1:

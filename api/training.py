@@ -113,7 +113,7 @@ def train(
         the time on the target is learnt from shapes alone.
     target : str, Path or GPU, or a list of them, optional
         Device to predict: a name or a TOML file. The
-        target ``"all"`` is all known GPUs that the rows name, a list those
+        target ``"all"`` is all GPUs of the catalogue that the rows name, a list those
         of them: one model learns what each does of what it can do, and predicts for GPUs that were
         not measured. With ``group="device"`` one GPU after the other is left out, with
         ``"device_family"`` all of a generation. With the host ``"all"`` too, each row is predicted

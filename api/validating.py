@@ -69,7 +69,7 @@ class Validation(Result, ValidationResult):
         return validation_document(self, plot=plot)
 
     def plot_roofline(self) -> go.Figure | None:
-        """Draw the rate of each workload on both GPUs under their roofs; None where work or peaks are not known."""
+        """Draw the rate of each workload on both GPUs under their roofs; None without work or peaks."""
         return roofline_figure(self)
 
     def plot_efficiency(self) -> go.Figure | None:

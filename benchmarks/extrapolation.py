@@ -181,7 +181,7 @@ def _figures(truth: np.ndarray, answers: pd.DataFrame, model: TrainedModel) -> t
 
 
 def show(options: argparse.Namespace) -> None:
-    """Print the table, a row as it is known."""
+    """Print the table, each row as soon as it is measured."""
     table = Table(title=f"Rows outside the trained range; {100 * LEVEL:g} % intervals")
     for head in (
         "split",

@@ -179,7 +179,7 @@ def runs_of(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the table whose setting and time per token are known."""
+    """Return the rows of the table whose setting and time per token are stated."""
     stated = table["precision"].fillna("")
     weights = pd.Series("bf16", index=table.index)
     for name, pattern in WEIGHTS.items():

@@ -3,7 +3,7 @@
 Registers, local memory, scratch and the occupancy that these leave become features of each kernel
 beside those of the catalogue (`features.catalogue`), as counters do, and models are scored with and
 without them on the same grouped folds. The cases are traces of the shared data: kernels of which
-only the launch is known, one device (`MI350X`, `A100`), and the operators of four models on two
+only the launch is recorded, one device (`MI350X`, `A100`), and the operators of four models on two
 GPUs, from the GPU whose traces state registers to the other (`H100`).
 """
 

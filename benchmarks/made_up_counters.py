@@ -1,6 +1,6 @@
 """Synthetic counters as profilers give them: many columns, few causes, units from 1 to 1e12.
 
-`workloads` are whole applications of which more counters are known than there are applications,
+`workloads` are whole applications that have more counters than there are applications,
 with a known law: ``python -m flopcast.benchmarks.made_up_counters made_up.parquet`` writes them,
 for ``flopcast counters made_up.parquet --host MI300X --target MI355X --max-passes 3``.
 """

@@ -137,7 +137,7 @@ def learnt(runs: pd.DataFrame) -> Ratios:
 
 
 def processes(rows: pd.DataFrame) -> dict[str, Ratios]:
-    """Return what is learnt of speculation, then of prompts apart, what is known of speculation aside."""
+    """Return what is learnt of speculation, then of prompts apart, with the ratios of speculation taken out."""
     alone = rows["speculation"].eq(MTP) & rows["apart"].eq("")
     ratios = {}
     for time in TIMES:
@@ -201,7 +201,7 @@ def lines_of(name: str, missed: pd.DataFrame) -> list[str]:
 
 
 def new_models(rows: pd.DataFrame, learnt: Mapping[str, Ratios], sample: Path, data: Path) -> str:
-    """Return how times per token err where nothing is known of a model, with the condition or without it."""
+    """Return how times per token err where no run of a model was learnt from, with the condition or without it."""
     runs = published(sample, data)
     every, asked = (points_of(table).names["model"] for table in (runs, rows))
     lines = []
@@ -307,7 +307,7 @@ def fit_queues(found: pd.DataFrame, first_ms: float) -> FloatArray:
 def spread_of_first(table: pd.DataFrame, said: FloatArray, rows: BoolArray) -> tuple[float, float]:
     """Return the deviation with which nine in ten first tokens are covered, and the error of whole requests.
 
-    A first token is known to `SLACK` of its request: within that it is met.
+    A first token is measured to `SLACK` of its request: within that it is met.
     """
     slack = SLACK * table["whole_ms"].to_numpy()
     low, high = (np.maximum(table["first_ms"] + side * slack, 1e-3) for side in (-1.0, 1.0))

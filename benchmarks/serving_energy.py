@@ -65,7 +65,7 @@ class Learnt:
 
 
 def measured(data: Path) -> pd.DataFrame:
-    """Return the settings whose energy was measured and whose model is known, with what a step of each asks.
+    """Return the settings whose energy was measured and whose model has figures, with what a step of each asks.
 
     ``share`` is of the board power, ``above`` whether that is more than all of it, ``trusted`` that
     it is not, nor is that of most settings of its `CAMPAIGN`.

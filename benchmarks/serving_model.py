@@ -462,7 +462,7 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
                 yield basis, asked, asked
     instinct = amd(runs)
     later = np.flatnonzero((months >= LATER) & together)
-    # most of AMD's settings are medians over months: none of them is known before
+    # most of AMD's settings are medians over months: none of them is published before
     yield NEW_RELEASE, later, np.union1d(later, np.flatnonzero(instinct))
     yield NEW_VENDOR, np.flatnonzero(instinct), np.flatnonzero(instinct)
     after = (months >= EARLIER) | instinct
@@ -589,7 +589,7 @@ def _vendor(missed: pd.DataFrame, runs: pd.DataFrame) -> np.ndarray:
 
 
 def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
-    """Return what later runs rest on, the earlier ones being known."""
+    """Return what later runs rest on, with the earlier ones learnt from."""
     places = later["place"].to_numpy()
     together = (runs["apart"] != "yes").to_numpy() & ~amd(runs)
     before = np.setdiff1d(np.flatnonzero(together), places)
@@ -611,7 +611,7 @@ def spreads(
     """Return the standard deviations that hold nine in ten errors, by question, without and with a queue.
 
     Of each vendor's GPUs too, after its name; where something is `NEW`, those of AMD's are no
-    narrower than those of all, because so few groups of them are known.
+    narrower than those of all, because so few groups of them are published.
     """
 
     def of(rows: pd.DataFrame, column: str) -> tuple[float, float]:
@@ -680,7 +680,7 @@ def later_covered(
     queued: np.ndarray,
     table: Mapping[str, tuple[float, float]],
 ) -> float:
-    """Return the share of later runs within the intervals of what each rests on, the earlier ones being known."""
+    """Return the share of later runs within the intervals of what each rests on, with the earlier ones learnt from."""
     crowd = queued[missed["place"]].astype(int)
     rests = _later_bases(missed, runs, points)
     wide = [process.spread_of(basis, table, at) for basis, at in zip(rests, crowd, strict=True)]

@@ -47,7 +47,7 @@ def command(
     standard error: `$(flopcast fetch aiter)` is the folder alone.
     """
     opt.announce(f"fetching {name}", quiet=quiet)
-    from ..datasets.fetching import fetch  # here: the options are known before
+    from ..datasets.fetching import fetch  # here: the options are read before
 
     fetched = fetch(name, cache=cache, wheel=wheel)
     if as_json or not quiet:

@@ -1,4 +1,4 @@
-"""The known GPUs: ``flopcast gpus`` lists them, ``flopcast gpus MI300X MI355X`` compares figure by figure."""
+"""The GPUs of the catalogue: ``flopcast gpus`` lists them, ``flopcast gpus MI300X MI355X`` compares two."""
 
 from __future__ import annotations
 

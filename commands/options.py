@@ -70,7 +70,7 @@ _GPUS = ("host", "target", "gpu", "measured_on", "names")  # parameters of comma
 
 
 def gpu_names(incomplete: str) -> list[str]:
-    """Return the known GPUs whose names go on from what was typed, in any case.
+    """Return the GPUs of the catalogue whose names go on from what was typed, in any case.
 
     Hyphens stand for the blanks in names, at which a shell would part them.
 
@@ -87,7 +87,7 @@ def gpu_names(incomplete: str) -> list[str]:
 
 
 def model_names(incomplete: str) -> list[str]:
-    """Return the known models of language whose names go on from what was typed."""
+    """Return the models of language of the list whose names go on from what was typed."""
     from ..workloads.known_models import names  # here: only a shell that completes asks
 
     return [name for name in names() if name.startswith(incomplete.casefold())]

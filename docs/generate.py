@@ -115,7 +115,7 @@ def _cell(value: Any) -> str:
 
 
 def gpus() -> Iterator[str]:
-    """Yield the page of the known GPUs."""
+    """Yield the page of the GPUs of the catalogue."""
     yield "# Known GPUs"
     yield (
         "\nFigures are as published; what is not published is empty. `flopcast gpus MI300X MI355X` compares all "

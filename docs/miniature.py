@@ -300,7 +300,7 @@ def _traces(
 
 
 def _heat(trace: Any, x: list[Any], y: list[Any], across: Axis, up: Axis) -> Iterator[str]:
-    """Yield the cells of a heat map, the darker the larger; what is not known has none."""
+    """Yield the cells of a heat map, the darker the larger; a missing value has none."""
     values = np.asarray(trace.z, dtype=float)
     largest = float(np.nanmax(values)) or 1.0
     columns = [across.at(_place(across, value)) for value in x]

@@ -66,7 +66,7 @@ def _demangled(name: str) -> str:
 
 Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured", "prior", "no figures"]
-WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators without known work
+WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators without stated work
 APART = WITHOUT_WORK | {SERVING}  # operators with separate features only
 _WITHOUT_WORK = (
     "prior.",
@@ -91,7 +91,7 @@ class Feature:
     features (`role`) are times (or counts that cost time) that may stand in a sum with non-negative
     weights. `formula` is for the reader of docs/features.md, `compute` goes from a `Context` to an
     array of shape (n_rows,). It needs nothing, the specification of a ``host``, what a ``prior``
-    predicts, what was ``measured`` there, or that ``no figures`` of the device are known, and
+    predicts, what was ``measured`` there, or that ``no figures`` of the device are published, and
     enters only when all rows are of the operators `ops`, and one of the `metrics` is predicted;
     empty for all.
     """

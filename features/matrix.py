@@ -212,7 +212,7 @@ def build_dataset(
 
 
 def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows of known work, and the number of others.
+    """Return the rows with stated work, and the number of others.
 
     Kernels known by name and launch alone, whole applications and runs of serving share no feature
     of work with operators: they are a separate data set (``where={"op": "kernel"}``), and stay
@@ -409,7 +409,7 @@ class KnownGroups:
     def trained_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Return the number of trained rows in each row's group, (n,); 0 without a stated group.
 
-        The rows are of operators that are known.
+        The rows are of operators of `OPS`.
         """
         counts = np.zeros(len(rows), dtype=np.int64)
         if self.by == ():

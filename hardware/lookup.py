@@ -35,7 +35,7 @@ class Source:
 
 
 def all_gpus() -> list[GPU]:
-    """Return the known GPUs in the order of hardware/gpus.toml: by maker, then by generation."""
+    """Return the GPUs of the catalogue in the order of hardware/gpus.toml: by maker, then by generation."""
     return list(_catalogue().values())
 
 
@@ -63,7 +63,7 @@ def find(name_or_path: str | Path | GPU) -> GPU:
 
 
 def others_named(name: str) -> list[str]:
-    """Return the other known GPUs that a short name could mean, in the order of the data file.
+    """Return the other GPUs of the catalogue that a short name could mean, in the order of the data file.
 
     >>> find("H100").name, others_named("H100"), others_named("H100 SXM5")
     ('H100 SXM5', ['H100 PCIe'], [])
@@ -106,16 +106,16 @@ def read_gpu(path: Path) -> GPU:
     """Read a GPU of the user from a TOML file.
 
     The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names
-    a known GPU whose figures hold for every key not given, those of `in_proportion` in proportion
+    a GPU of the catalogue whose figures hold for every key not given, those of `in_proportion` in proportion
     to what is given; no other is recomputed from another. Without ``name`` it is that of the file;
-    one that a known GPU has is followed by ``(your own)``::
+    one that a GPU of the catalogue has is followed by ``(your own)``::
 
         name = "MI375X"
         based_on = "MI355X"
         memory_bw_gbs = 10000
         peak_tflops.fp8_matrix = 6000
 
-    Raises DataError if the file cannot be read, a key is wrong, or ``based_on`` is no known GPU;
+    Raises DataError if the file cannot be read, a key is wrong, or ``based_on`` is no GPU of the catalogue;
     names the file and the key.
     """
     where = str(path)
@@ -152,7 +152,7 @@ def read_gpu(path: Path) -> GPU:
 
 
 def renamed_if_changed(gpu: GPU) -> GPU:
-    """Return a GPU, named as the user's where a known one of its name has other figures.
+    """Return a GPU, named as the user's where the catalogue's of that name has other figures.
 
     One that has what is published, and figures beside it that are not, keeps the name.
 
@@ -229,7 +229,7 @@ def _catalogue() -> dict[str, GPU]:
 
 @cache
 def _names() -> dict[str, str]:
-    """Return the canonical name of every known spelling in `_plain` form; the data file wins over what is derived."""
+    """Return the canonical name of every spelling in `_plain` form; the data file wins over what is derived."""
     written = {}
     for gpu in all_gpus():
         for name in (gpu.name, *gpu.aliases):
@@ -318,7 +318,7 @@ class Ceiling:
 
 
 def measured(gpu: str, metric: str | None = None) -> list[Ceiling]:
-    """Return the measurements known for a GPU, of one metric or of all; empty where there are none.
+    """Return the measurements published of a GPU, of one metric or of all; empty where there are none.
 
     Raises UnknownGPUError if no GPU answers to the name.
     """

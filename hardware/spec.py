@@ -1,4 +1,4 @@
-"""What is known about one GPU: the figures it is described by, and `GPU`, which holds them.
+"""One GPU: the figures it is described by, and `GPU`, which holds them.
 
 A description is a table of TOML or JSON; `read_table` is the one door through which it comes in,
 checked.

@@ -164,7 +164,7 @@ def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
     """Return the stand-in for the size of each row where there is no time to scale.
 
     That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak; ``flops`` or
-    ``bytes``, where no figure of the device is known;
+    ``bytes``, where the device has no such figure;
     ``work-items``: ``batch m n``, for kernels known by their launch alone; or 1 (``constant``), for
     what does not grow with the work.
     """

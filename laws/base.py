@@ -30,7 +30,7 @@ class Rows:
     """The input of the laws, row by row; arrays of shape (n_rows,)."""
 
     work: Work  # NaN for FLOPs and bytes where it is unknown
-    unknown: ObjectArray  # Remark: why (``operator-unknown``, ``helper-kernel``); None where the work is known
+    unknown: ObjectArray  # Remark: why (``operator-unknown``, ``helper-kernel``); None where the work is stated
     op: ObjectArray
     op_class: ObjectArray  # `traces.classes`
     host_us: FloatArray  # measured time, at least a nanosecond
@@ -42,7 +42,7 @@ class Rows:
 
     @property
     def has_work(self) -> BoolArray:
-        """Whether the work is known."""
+        """Whether the work is stated."""
         return ~given(self.unknown)
 
 

@@ -197,7 +197,7 @@ class Affine(_RelativeL1):
     References
     ----------
     S. Portnoy, R. Koenker, The Gaussian hare and the Laplacian tortoise, Statistical Science 12
-    (1997) 279 (rows of known sign).
+    (1997) 279 (rows of given sign).
 
     Examples
     --------

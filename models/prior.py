@@ -167,7 +167,7 @@ class Smooth(RegressorMixin, BaseEstimator):
         return self.offset_ + self._covariance(Z, self.length_, self.slope_) @ self.coef_
 
     def _covariance(self, Z: np.ndarray, length: float, slope: float) -> np.ndarray:
-        """Return the covariance with the rows that are known over s², shape (n_samples, n_known)."""
+        """Return the covariance with the trained rows over s², shape (n_samples, n_known)."""
         products = Z @ self.rows_.T
         squares = (Z**2).sum(axis=1)[:, None] + (self.rows_**2).sum(axis=1) - 2 * products
         return 4.0 + np.exp(-np.maximum(squares, 0.0) / (2 * length**2)) + slope * products

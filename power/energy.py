@@ -102,7 +102,7 @@ class Pauses:
 
     @property
     def correctable(self) -> bool:
-        """Whether the idle power is known, as far as it is needed."""
+        """Whether the idle power is stated, as far as it is needed."""
         return self.share <= _NO_PAUSE or len(self.idle) >= LEAST_IDLE
 
     def running_w(self, power_w: np.ndarray, read_w: np.ndarray) -> tuple[np.ndarray, float]:

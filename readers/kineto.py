@@ -522,7 +522,7 @@ def ranges_of(document: Document, links: Links) -> pd.DataFrame:
 def _on_gpu(events: Events, activities_ns: IntArray) -> pd.DataFrame:
     """Return first start and last end of the activities that the file gives each range on each stream.
 
-    Of the known stretches that one is taken off with which most ranges begin where an activity
+    Of the recorded stretches that one is taken off with which most ranges begin where an activity
     does.
     """
     hits = [

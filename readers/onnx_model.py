@@ -44,7 +44,7 @@ class OnnxNode:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """The nodes in topological order, and the values of known shape.
+    """The nodes in topological order, and the values whose shape is stated.
 
     ``constants`` are the names of weights, and of what follows from sizes alone.
     """
@@ -151,7 +151,7 @@ class _Shapes:
 
     @property
     def values(self) -> dict[str, Value]:
-        """The values of fully known shape."""
+        """The values whose whole shape is stated."""
         sizes = (
             (name, self._sizes(one), one.tensor_type.elem_type) for name, one in self._types.items()
         )

@@ -3,7 +3,7 @@
 A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and EndNs, the same
 lines into table KERN of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace.
 With ``--hip-trace`` alone the times are in table OPS and in the events of ``results.json``, without
-grids, copies among the kernels: only the names of these kernels are known (finding
+grids, copies among the kernels: only the names of these kernels are recorded (finding
 ``grid-not-recorded``), which is enough for ``ingest``, ``project`` and ``compare``, and no row of
 the measurement table. A counter run (``rocprof -i``) of the same program writes a line per dispatch
 with counters and no times: it is joined to the timing run of its folder by Index and KernelName.

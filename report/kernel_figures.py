@@ -102,7 +102,7 @@ def roofline_figure(result: Result) -> go.Figure | None:
     """Draw every kernel of a trace on the rooflines of host and target: TFLOP/s over FLOP per byte.
 
     Roofs are those of the number format that takes most of the time. A point is a kind of kernel,
-    as large as its share of the time. None if no kernel has known FLOPs.
+    as large as its share of the time. None if no kernel has FLOPs.
     """
     rows = _activities(result)
     rows = rows[(rows["flops"] > 0) & (rows["bytes_moved"] > 0)]

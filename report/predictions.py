@@ -66,7 +66,7 @@ class Identity:
     """The columns that identify the workload of a row, without empty ones; whole numbers are written as integers.
 
     Operator, family and variant, number formats, dimensions, kernel, device, group, campaign and
-    source; the measured time and metric go along. Which, and what they hold, is known when all rows
+    source; the measured time and metric go along. Which, and what they hold, is settled when all rows
     have been seen.
     """
 

@@ -742,7 +742,7 @@ def _rate_columns(result: Result) -> list[Column]:
 
 
 def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
-    """Return the rates of kernels whose work is known, on host and target in turn; of collectives the link rates."""
+    """Return the rates of kernels whose work is stated, on host and target in turn; of collectives the link rates."""
     cells: list[Sequence[str]] = []
     for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict(
         "records"

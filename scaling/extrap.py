@@ -97,7 +97,7 @@ def extrap_rows(
 ) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
     """Return the table of benchmark, size and performance that a file of Extra-P gives, and what was assumed.
 
-    Raises DataError: the file breaks off or contradicts itself, no parameter is known to be the
+    Raises DataError: the file breaks off or contradicts itself, no parameter is said to be the
     size, or no metric is a time or a throughput.
     """
     return rows_of(read_experiment(path), str(path), scenario, rename)

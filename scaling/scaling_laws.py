@@ -181,7 +181,7 @@ class Calibration:
     """The radius of an interval on the log scale, as a function of how far a size lies from those measured.
 
     It is made of m scores, |log(observed / predicted)|, each `reach` doublings (> 0) from the
-    largest size known to the size predicted. `knots_` are the mean distance and the scores of the
+    largest size given to the size predicted. `knots_` are the mean distance and the scores of the
     sizes one doubling away (to the nearest), two,
     ...; those with fewer than `MIN_BENCHMARKS` scores are left out, unless all are.
 

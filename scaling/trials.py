@@ -41,7 +41,7 @@ _PRINTED: Final[dict[tuple[str, int, int], tuple[tuple[float, float], ...]]] = {
     (STRONG, 128, 1): tuple((average, _UNKNOWN) for average in (10, 19, 16, 15, 50)),
     (STRONG, 64, 1): tuple((average, _UNKNOWN) for average in (5, 10, 5, 5, 24)),
 }
-"""From 16 and 32 SMs averages alone are known, without the names of the predictors: each stands in
+"""From 16 and 32 SMs averages alone are published, without the names of the predictors: each stands in
 the place among them that it has among ours."""
 TOLERANCE = (
     1.0  # points in % by which a reproduced cell may differ from the printed one without a word
@@ -96,7 +96,7 @@ def trial(
     Benchmarks without the ``target`` are left out. Laws learn from the ``curves`` of the other
     benchmarks, whatever their scenario; without ``leave_one_out`` from the published ones, again
     without those of the benchmark predicted: no law ever sees a performance beyond ``sizes`` of
-    that. The miss-rate curve, target included, is known to the scale models, as it is in the paper:
+    that. The miss-rate curve, target included, is given to the scale models, as it is in the paper:
     it comes from a trace of memory accesses, not from simulating the target's timing. f_mem is that
     of the largest scale model.
 

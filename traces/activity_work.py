@@ -146,7 +146,7 @@ def call_text(arguments: Sequence[Tensor | str | None]) -> str:
 
 
 def _usable(described: Described) -> bool:
-    """Return whether the operator's dimensions are all present and positive, and its formats known or unrecorded.
+    """Return whether the operator's dimensions are all present and positive, and its formats recognised or unrecorded.
 
     A tensor without elements has no work, and a format such as complex64 no size here.
     """

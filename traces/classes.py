@@ -66,7 +66,7 @@ def classify(table: pd.DataFrame) -> pd.DataFrame:
     """Return the classes of every activity of a dispatch table, indexed as it is.
 
     `kernel_class` (compute, communication, copy or other) and `op_class` (see `op_classes`; ""
-    where nothing is known).
+    where nothing says it).
     """
     codes, cases = _cases(table)
     classes = [_classes_of(*case) for case in cases]

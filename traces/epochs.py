@@ -28,7 +28,7 @@ from .summary import UNCLASSIFIED
 OUTSIDE = -1  # number of activities that belong to no epoch
 EPOCH = f"{COUNTER}epoch."  # prefix of the columns that say what an epoch did
 KNOWN = 0.9
-"""Share of an epoch's time for which FLOPs (or bytes) must be known: the sum would be far too small otherwise."""
+"""Share of an epoch's time for which FLOPs (or bytes) must be stated: the sum would be far too small otherwise."""
 _FORMS = "step, kernels:N, flops:X or marker:REGEX"
 
 
@@ -94,7 +94,7 @@ def epoch_numbers(
     The dispatch table has `flops` where the rule counts them; `ranges` are those of
     `dispatches.Trace`. Numbers are int64 of shape (n_activities,), `OUTSIDE` for none; those of
     different GPUs may be equal. Raises ParameterError (``epochs``) where the run has no steps, no
-    FLOPs are known, or nothing matches.
+    FLOPs are stated, or nothing matches.
     """
     if rule.by == "step":
         numbers = table["step"].fillna(OUTSIDE).to_numpy(dtype=np.int64)
@@ -244,7 +244,7 @@ def _work(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _sum(part: pd.DataFrame, name: str) -> tuple[float, float]:
-    """Return the sum of a column, NaN if too little of it is known, and the known share of the time."""
+    """Return the sum of a column, NaN if too little of it is stated, and the stated share of the time."""
     has_value = part[name].notna().to_numpy()
     time = part["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     if time.sum() > 0:

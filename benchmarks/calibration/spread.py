@@ -1,4 +1,4 @@
-"""Intervals against known truth, by what is known of a row: known groups, few or unequal new ones, beyond the range.
+"""Intervals against known truth, by the basis of a row: known groups, few or unequal new ones, beyond the range.
 
 Each function makes so many sets of data whose truth is known, and yields the findings.
 """

@@ -9,9 +9,9 @@ from ..op import Dim, Op, OwnFeature, log_feature
 from ..work import numbers
 
 LAUNCHED = "kernel"  # operator of kernels known only by name and launch
-KERNEL_MEAN = "kernel_mean"  # all launches of a kernel together, of which the mean time is known
+KERNEL_MEAN = "kernel_mean"  # all launches of a kernel together, of which the mean time is recorded
 WHOLE = ("application", "frame", "epoch", KERNEL_MEAN)
-"""Workloads that are no single launch: known by a name (column ``variant``, read as ``name`` too) and an
+"""Workloads that are no single launch: identified by a name (column ``variant``, read as ``name`` too) and an
 index. Every other column of numbers is what was counted of them."""
 
 
