@@ -256,7 +256,7 @@ def curve(
         ALONE: ([target_rows], None, None)
     }
     if prior is not None:
-        ways[WITH_PRIOR] = [prior.told(target_rows, predicted)], None, prior
+        ways[WITH_PRIOR] = [prior.with_predictions(target_rows, predicted)], None, prior
     if measured_on is not None:
         ways[FROM_HOST] = [target_rows, host_rows], measured_on, None
     if shifted_run is None:

@@ -243,7 +243,7 @@ def train(
         if target_cost is not None:
             rows = _with_cost(rows, target_cost, reading.get("unit"))
         if prior is not None:
-            rows = prior.told(rows, comparison.target)
+            rows = prior.with_predictions(rows, comparison.target)
         dataset = build_dataset(
             rows,
             host=comparison.host,

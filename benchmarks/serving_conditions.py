@@ -291,14 +291,14 @@ def first_tokens(rows: pd.DataFrame, logs: FloatArray, first_ms: float) -> Float
     )
 
 
-def fit_queues(found: pd.DataFrame, first_ms: float) -> FloatArray:
+def fit_queues(rows: pd.DataFrame, first_ms: float) -> FloatArray:
     """Return the logarithms of `CONSTANTS`: least squares of logarithms of whole requests, soft L1."""
-    whole = np.log(found["whole_ms"].to_numpy())
+    whole = np.log(rows["whole_ms"].to_numpy())
     prior = np.log(PRIOR)
 
     def missed(logs: FloatArray) -> FloatArray:
-        first = first_tokens(found, logs, first_ms)
-        off = np.log(found["answer_ms"].to_numpy() + first) - whole
+        first = first_tokens(rows, logs, first_ms)
+        off = np.log(rows["answer_ms"].to_numpy() + first) - whole
         return np.append(off / SLACK, 0.3 * (logs - prior))
 
     return np.asarray(least_squares(missed, prior, loss="soft_l1").x)

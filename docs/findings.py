@@ -129,7 +129,7 @@ _CALL = re.compile(r"\b(remark|Alike)\(")
 @cache
 def findings() -> dict[str, tuple[str, str]]:
     """Return code -> the area that reports it, and what it says, with … for the figures and names of the case."""
-    found: dict[str, tuple[str, str]] = {}
+    findings_of: dict[str, tuple[str, str]] = {}
     for area in AREAS:
         for path in (
             sorted((ROOT / area).rglob("*.py")) if (ROOT / area).is_dir() else [ROOT / area]
@@ -148,12 +148,12 @@ def findings() -> dict[str, tuple[str, str]]:
                 for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
                     if getattr(call.func, "id", "") in ("remark", "Alike") and call.args:
                         code = _code(call.args[0], module)
-                        if code is not None and code not in found:
-                            found[code] = (area, _said(call, function))
+                        if code is not None and code not in findings_of:
+                            findings_of[code] = (area, _said(call, function))
             if listed:
                 for code, said in _listed(tree):
-                    found.setdefault(code, (area, said))
-    return {code: ("table", text) for code, text in REASONS.items()} | found
+                    findings_of.setdefault(code, (area, said))
+    return {code: ("table", text) for code, text in REASONS.items()} | findings_of
 
 
 def _within(function: ast.FunctionDef, lines: list[int]) -> bool:

@@ -166,8 +166,8 @@ def _axis(
 ) -> Axis:
     """Return an axis as the figure sets it, else around all values of its traces."""
     letter = name[0]
-    told = figure.layout[f"{letter}axis{name[1:]}"]
-    domain = told.domain or (0.0, 1.0)
+    layout_axis = figure.layout[f"{letter}axis{name[1:]}"]
+    domain = layout_axis.domain or (0.0, 1.0)
     if letter == "x":
         span = WIDTH - LEFT - RIGHT
         start, end = LEFT + span * domain[0], LEFT + span * domain[1]
@@ -175,10 +175,10 @@ def _axis(
         span = HEIGHT - TOP - BOTTOM
         start, end = HEIGHT - BOTTOM - span * domain[0], HEIGHT - BOTTOM - span * domain[1]
     every = [value for part in values for value in part]
-    if _is_words(every) or told.type == "category":
+    if _is_words(every) or layout_axis.type == "category":
         words = tuple(dict.fromkeys(_plain(value) for value in every))
         low, high = -0.6, len(words) - 0.4
-        return _turned(Axis(low, high, start, end, False, words), told)
+        return _turned(Axis(low, high, start, end, False, words), layout_axis)
     numbers = np.asarray(every, dtype=float)
     along = "x" if letter == "x" else "y"
     bars = [trace for trace in traces if trace.type == "bar"]
@@ -190,29 +190,29 @@ def _axis(
         for size in sizes:
             total[: len(size)] += np.nan_to_num(size)
         numbers = np.append(numbers, total)
-    is_log = told.type == "log"
+    is_log = layout_axis.type == "log"
     numbers = numbers[np.isfinite(numbers)]
     if is_log:
         numbers = np.log10(numbers[numbers > 0])
     low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 1.0)
     margin = 0.04 * (high - low) or 0.5
     low, high = low - margin, high + margin
-    if (lengthwise or told.rangemode == "tozero") and not is_log:
+    if (lengthwise or layout_axis.rangemode == "tozero") and not is_log:
         low, high = min(low + margin, 0.0), max(high, 0.0)
     if bars and not lengthwise:
         low, high = low - 0.5, high + 0.5
-    if told.range is not None:
-        low, high = (float(end_of) for end_of in told.range)
+    if layout_axis.range is not None:
+        low, high = (float(end_of) for end_of in layout_axis.range)
     words = ()
-    if told.ticktext is not None and told.tickvals is not None and not is_log:
-        places = list(told.tickvals)
+    if layout_axis.ticktext is not None and layout_axis.tickvals is not None and not is_log:
+        places = list(layout_axis.tickvals)
         if places == list(range(len(places))):
-            words = tuple(_plain(text) for text in told.ticktext)
-    return _turned(Axis(low, high, start, end, is_log, words), told)
+            words = tuple(_plain(text) for text in layout_axis.ticktext)
+    return _turned(Axis(low, high, start, end, is_log, words), layout_axis)
 
 
-def _turned(axis: Axis, told: Any) -> Axis:
-    if told.autorange == "reversed":
+def _turned(axis: Axis, layout_axis: Any) -> Axis:
+    if layout_axis.autorange == "reversed":
         return axis._replace(low=axis.high, high=axis.low)
     return axis
 
@@ -362,8 +362,8 @@ def _bars(
 
 def table_picture(table: pd.DataFrame, title: str) -> str:
     """Return the first rows and columns of a table as SVG."""
-    known = table.reset_index(drop=True).dropna(axis=1, how="all")
-    shown = known.loc[:, known.ne("").any()].iloc[:ROWS, :COLUMNS]
+    filled = table.reset_index(drop=True).dropna(axis=1, how="all")
+    shown = filled.loc[:, filled.ne("").any()].iloc[:ROWS, :COLUMNS]
     parts = list(_opening(title))
     wide = (WIDTH - 32) / max(len(shown.columns), 1)
     for column, name in enumerate(shown.columns):

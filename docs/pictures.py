@@ -29,7 +29,7 @@ def accuracies(readme: str) -> list[Accuracy]:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         numbers = [re.match(r"([\d.]+) %", cell) for cell in cells[1:4]]
         if all(numbers) and numbers:
-            rows.append(Accuracy(cells[0], *(float(found[1]) for found in numbers if found)))
+            rows.append(Accuracy(cells[0], *(float(match[1]) for match in numbers if match)))
     return rows
 
 

@@ -461,11 +461,11 @@ def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Rem
             by_most.setdefault(one.most_rows, []).append(one.name)
     if rows > LEARNT:
         by_most.setdefault(LEARNT, []).append("intervals")
-    parts = [f"{', '.join(names)} from {most:,}" for most, names in sorted(by_most.items())]
+    parts = [f"{', '.join(names)} from {limit:,}" for limit, names in sorted(by_most.items())]
     text = f"learnt from so many rows at most, drawn at random: {'; '.join(parts)}"
-    most = tuple((name, most) for most, names in by_most.items() for name in names)
+    limits = tuple((name, limit) for limit, names in by_most.items() for name in names)
     if parts:
-        return [remark("rows-drawn", text, most=most)]
+        return [remark("rows-drawn", text, most=limits)]
     return []
 
 

@@ -528,9 +528,9 @@ class TrainedModel:
         """Return the rows with what the prior predicts for the target, where there is one."""
         if self.prior is None:
             return rows
-        return self.prior.told(rows, self.recipe.target)
+        return self.prior.with_predictions(rows, self.recipe.target)
 
-    def told(self, rows: pd.DataFrame, gpu: GPU) -> pd.DataFrame:
+    def with_predictions(self, rows: pd.DataFrame, gpu: GPU) -> pd.DataFrame:
         """Return the rows with what this model, as a prior, predicts for a GPU; NaN where it says nothing.
 
         A run over all devices answers for that GPU, known or not; a run of one device for its own.

@@ -136,7 +136,7 @@ KINDS: Final[dict[str, type[Struct]]] = {
 
 
 def check_answer(answer: Any, key: str, source: str) -> None:
-    """Raise a DataError if a value of a saved answer has the wrong type; `key` names the kind of answer."""
+    """Raise a DataError if a value of a saved answer has the wrong type; ``key`` names the kind of answer."""
     try:
         msgspec.convert(answer, KINDS[key])
     except msgspec.ValidationError as error:

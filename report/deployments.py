@@ -100,12 +100,12 @@ _FRONT: Final = (
 
 def _conditions(asked: Question) -> str:
     """Say under which conditions the model is served: ``, with speculation (mtp)``."""
-    told = ""
+    conditions = ""
     if asked.speculation != Question.speculation:
-        told += f", with speculation ({asked.speculation})"
+        conditions += f", with speculation ({asked.speculation})"
     if asked.prefill_gpus:
-        told += f", {asked.prefill_gpus} GPUs of each replica only reading prompts"
-    return told
+        conditions += f", {asked.prefill_gpus} GPUs of each replica only reading prompts"
+    return conditions
 
 
 def _limits(asked: Question) -> str:
@@ -394,12 +394,12 @@ def _tables(choice: Choice) -> list[Part]:
 
 def _times(asked: Question) -> dict[str, str]:
     """Return the columns of times with their heads: the percentiles that are asked for in place of theirs."""
-    found = {}
+    headings = {}
     for time in ("ttft_ms", "tpot_ms"):
         percentile = asked.percentiles.get(time, "")
         head = time.removesuffix("_ms").upper()
-        found[column(time, percentile)] = f"{head} {percentile}".rstrip()
-    return found
+        headings[column(time, percentile)] = f"{head} {percentile}".rstrip()
+    return headings
 
 
 def _percentile_facts(asked: Question, one: pd.Series) -> list[tuple[str, str]]:

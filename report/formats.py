@@ -131,7 +131,7 @@ def clock(seconds: float) -> str:
 
 
 def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
-    """Return an interval, ``–`` for an open end.
+    """Return an interval, ``–`` where its lower limit is missing.
 
     >>> between(1.5, 2.25), between(float("nan"), 1.0)
     ('1.500 … 2.250', '–')

@@ -379,7 +379,7 @@ _BASES: Final = {
 
 @dataclass(frozen=True)
 class Explained:
-    """The reasons of one prediction.
+    """What one prediction rests on.
 
     Attributes
     ----------

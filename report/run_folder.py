@@ -187,7 +187,7 @@ def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise if a run cannot be written there: the folder holds other files, or is being read.
+    """Raise if a run cannot be written there: the folder holds other files, or is an input.
 
     Where `output.replacing` allows it, files of the same names are replaced that are of no run.
     """

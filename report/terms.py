@@ -32,14 +32,14 @@ def terms_document(
     parameters = models[0].parameters
     count = counted(len(models), "formula")
     lead = f"{count} of {', '.join(parameters)}"
-    told = Lines(remarked([*notes, *_remarks(models, at)]), "list")
+    remarks = Lines(remarked([*notes, *_remarks(models, at)]), "list")
     return Document(
         title="Performance over parameters",
         lead=lead,
         sections=[
             Section("Formulas", [_formulas(models)], "formulas", "Formulas"),
             Section("Predicted", [_predictions(table, parameters, level, at)], "predicted"),
-            Section("Remarks", [told]),
+            Section("Remarks", [remarks]),
         ],
         data=_json(models, table, level, notes),
     )

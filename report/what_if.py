@@ -189,7 +189,7 @@ def _most_frequent(words: pd.DataFrame) -> BoolArray:
 
 
 def _some(values: FloatArray, count: int) -> FloatArray:
-    """Return `count` of the sorted values, first and last included, spaced evenly in proportion."""
+    """Return at most ``count`` of the sorted values, with the first and the last, spaced evenly on a log scale."""
     scale = np.log(values) if values[0] > 0 else values
     return values[
         np.unique(

@@ -209,13 +209,13 @@ class CliffPath:
 
     def at(self, sizes: FloatArray) -> Jump:
         """Return the jump at each size."""
-        left, least, most = np.ones(len(sizes)), np.ones(len(sizes)), np.ones(len(sizes))
+        left, least, largest = np.ones(len(sizes)), np.ones(len(sizes)), np.ones(len(sizes))
         for level in self._levels:
             before, after = level.gone(sizes, "after"), level.gone(sizes, "before")
             left = left - level.share * before
             least = least - level.least * before
-            most = most - level.most * np.where(sizes > self._largest, after, 0.0)
-        return Jump(_inverse(left), _inverse(least), _inverse(most))
+            largest = largest - level.most * np.where(sizes > self._largest, after, 0.0)
+        return Jump(_inverse(left), _inverse(least), _inverse(largest))
 
     def ends(self, sizes: FloatArray) -> BoolArray:
         """Return which sizes are the first beyond a cliff, ndarray of bool."""
@@ -247,16 +247,16 @@ class CliffPath:
 
     def _level(
         self,
-        found: list[Cliff],
+        cliffs: list[Cliff],
         at: FloatArray,
         misses: FloatArray,
         share: float | None,
         name: str,
     ) -> None:
         """Add the cliffs of one cache; ``name`` is what the share of its misses is called."""
-        if not found:
+        if not cliffs:
             return
-        level = _Level(found, dict(zip(at.tolist(), misses.tolist(), strict=True)))
+        level = _Level(cliffs, dict(zip(at.tolist(), misses.tolist(), strict=True)))
         self._levels.append(level)
         if share is not None:
             level.measured(share)

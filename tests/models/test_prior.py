@@ -161,7 +161,7 @@ def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(
     strange = pd.DataFrame(
         {"op": "softmax", "dtype_a": "bf16", "device": "MI300X", "rows": [8.0, 16.0], "cols": 64.0}
     )
-    told = fc.load(prior).trained.told(strange, fc.gpu("MI300X"))
+    told = fc.load(prior).trained.with_predictions(strange, fc.gpu("MI300X"))
     assert told["prior_duration_us"].isna().all()
 
 
