@@ -680,7 +680,10 @@ def _runs(
         *([*map(str, table)] for table in tables),
         *(csv_header(head(file)) for file in files),
     ]
-    measured = sum(MEASURED in {names.get(name, name) for name in names_of} for names_of in columns)
+    measured = 0
+    for columns_of_table in columns:
+        renamed = {names.get(name, name) for name in columns_of_table}
+        measured += MEASURED in renamed
     if not measured:
         return None
     if measured < len(given):

@@ -593,9 +593,8 @@ def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> lis
     places = later["place"].to_numpy()
     together = (runs["apart"] != "yes").to_numpy() & ~amd(runs)
     before = np.setdiff1d(np.flatnonzero(together), places)
-    asked, earlier = (
-        {name: codes[at] for name, codes in points.names.items()} for at in (places, before)
-    )
+    asked = {name: codes[places] for name, codes in points.names.items()}
+    earlier = {name: codes[before] for name, codes in points.names.items()}
     return process.bases(asked, earlier)
 
 
@@ -743,6 +742,10 @@ def board(
                 if len(common) == 1
                 else asked_rows["group"].to_numpy()
             )
+            means_and_medians = {}
+            for name, one in each.items():
+                means = [np.mean(one), np.median(one)]
+                means_and_medians[name] = [round(100 * float(value), 1) for value in means]
             row[time] = {
                 "runs": asked_rows["place"].nunique(),
                 "groups": len(set(groups)),
@@ -750,10 +753,7 @@ def board(
                 "bias": round(100 * float(np.expm1(-np.median(asked_rows[column]))), 1),
                 "covered": None if inside is None else round(100 * inside, 1),
                 "factor": round(float(np.exp(_nine(asked_rows, column))), 3),
-                **{
-                    name: [round(100 * float(f(one)), 1) for f in (np.mean, np.median)]
-                    for name, one in each.items()
-                },
+                **means_and_medians,
             }
         if TIMES[0] in row:
             rows.append(row)

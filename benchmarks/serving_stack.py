@@ -109,7 +109,9 @@ def _stacks_of(
 def chosen(stacks: Sequence[Stack]) -> list[FloatArray]:
     """Return what is left of each stack with the level and the slope that err least on other models."""
     sizes = [*itertools.product(LEVELS, SLOPES)]
-    left = {size: [stack.left(*size) for stack in stacks] for size in sizes}
+    left = {}
+    for size in sizes:
+        left[size] = [stack.left(*size) for stack in stacks]
     result = []
     for place, stack in enumerate(stacks):
         totals = {}

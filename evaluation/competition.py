@@ -711,10 +711,10 @@ def by_trees(
     evaluation = cross_validate(
         dataset, candidates, schemes=schemes, seed=seed, observers=observers
     )
-    return {
-        scheme: [
-            {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")}
-            for row in result.rows
-        ]
-        for scheme, result in evaluation.schemes.items()
-    }
+    trials: dict[str, list[dict[str, Any]]] = {}
+    for scheme, result in evaluation.schemes.items():
+        trials[scheme] = []
+        for row in result.rows:
+            errors = {key: row[key] for key in ("e_out", "e_in", "ir")}
+            trials[scheme].append({"trees": int(row["name"])} | errors)
+    return trials

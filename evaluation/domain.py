@@ -106,7 +106,7 @@ class TrainedRange:
         kinds = dict.fromkeys(kind for one in parts for kind in one.by_kind)
         of_kinds = {}
         for kind in kinds:
-            of_kinds[(kind)] = cls.together(
+            of_kinds[kind] = cls.together(
                 [one.by_kind[kind] for one in parts if kind in one.by_kind]
             )
         return cls(parts[0].names, low, high, gaps, of_kinds)
@@ -195,9 +195,8 @@ class TrainedRange:
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the range that ``to_dict`` described."""
         entries = state.values()
-        low, high = (
-            np.array([e[end] for e in entries], dtype=np.float64) for end in ("low", "high")
-        )
+        low = np.array([entry["low"] for entry in entries], dtype=np.float64)
+        high = np.array([entry["high"] for entry in entries], dtype=np.float64)
         never = np.isnan(low) & np.isnan(high)
         if not (never | (np.isfinite(low) & np.isfinite(high) & (low <= high))).all():
             raise ValueError("a trained range ends before it begins, or nowhere")
@@ -206,11 +205,15 @@ class TrainedRange:
             raise ValueError(f"ranges of classes that are no features: {few(foreign)}")
         of_kinds = {}
         for kind in kinds:
-            of_kinds[(kind)] = cls.from_dict(
+            of_kinds[kind] = cls.from_dict(
                 {name: entry["own"][kind] for name, entry in state.items()}
             )
         return cls(
-            tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool), of_kinds
+            tuple(state),
+            low,
+            high,
+            np.array([entry["gaps"] for entry in entries], dtype=bool),
+            of_kinds,
         )
 
     def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
@@ -369,16 +372,14 @@ def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
     if len(numbers) < 2:
         return inside
     parts = [(X.iloc[rows], folds[rows]) for rows in in_parts(len(X))]
-    ranges = {
-        fold: TrainedRange.together(
-            [trained_range(rows[of == fold]) for rows, of in parts if (of == fold).any()]
-        )
-        for fold in numbers
-    }
-    others = {
-        fold: TrainedRange.together([ranges[one] for one in numbers if one != fold])
-        for fold in numbers
-    }
+    ranges = {}
+    for fold in numbers:
+        of_fold = [trained_range(rows[of == fold]) for rows, of in parts if (of == fold).any()]
+        ranges[fold] = TrainedRange.together(of_fold)
+    others = {}
+    for fold in numbers:
+        rest = [ranges[one] for one in numbers if one != fold]
+        others[fold] = TrainedRange.together(rest)
     for place, (rows, of) in zip(in_parts(len(X)), parts, strict=True):
         for fold in np.unique(of).tolist():
             inside[place][of == fold] = others[fold].holds(rows[of == fold])

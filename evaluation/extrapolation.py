@@ -200,9 +200,8 @@ def fit_rules(
     line = Affine(REFERENCE).fit(pd.DataFrame({REFERENCE: reference}), y)
     yield Rule("affine", (REFERENCE,), np.array([[line.intercept_, line.ratio_]]))
     total, names = base.fit(X, y), [str(name) for name in X.columns]
-    terms, classes = (
-        tuple(names[j] for j in places) for places in (total.term_columns_, total.class_columns_)
-    )
+    terms = tuple(names[column] for column in total.term_columns_)
+    classes = tuple(names[column] for column in total.class_columns_)
     yield Rule("additive", terms, total.coef_, classes, total.smallest_)
 
 

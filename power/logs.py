@@ -433,7 +433,7 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
     chosen = {}
     for column, names in _NAMES.items():
-        chosen[(column)] = next((key for key in names if key in keys), "")
+        chosen[column] = next((key for key in names if key in keys), "")
     values = {}
     for column, head in chosen.items():
         if head:

@@ -156,7 +156,9 @@ def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], boo
         whole.append(any(function_name(name) != name for name in names))
     cut = any(whole) and not all(whole)
     if cut:
-        common = [[function_name(name) for name in names] for names in bare]
+        common = []
+        for names in bare:
+            common.append([function_name(name) for name in names])
     else:
         common = bare
     return [
@@ -798,10 +800,10 @@ def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
             for name in op.dims:
                 if name not in WORDS:
                     dims.append(name)
-    keys = [
-        *WORDS,
-        *(name for name in dict.fromkeys(dims) if any(name in table for table in calls)),
-    ]
+    keys = [*WORDS]
+    for name in dict.fromkeys(dims):
+        if any(name in table for table in calls):
+            keys.append(name)
     sides = []
     for table, names, count in zip(calls, spelt, steps, strict=True):
         unknown = table["op"].isin(["", UNKNOWN]).to_numpy()

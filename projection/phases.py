@@ -251,7 +251,10 @@ def fold(trace: Annotated) -> Folded | None:
             np.lexsort((table["start_ns"].to_numpy()[of_gpu], queue[of_gpu], launched_ns[of_gpu]))
         ]
         parts.append((order, _Sequence.of(table, order, launched_ns).phases()))
-    if len({tuple(run.repeats for run in runs) for _, runs in parts}) != 1 or not parts[0][1]:
+    repeats = set()
+    for _, runs in parts:
+        repeats.add(tuple(run.repeats for run in runs))
+    if len(repeats) != 1 or not parts[0][1]:
         return None
     piece = np.zeros(len(table), dtype=np.int64)
     for order, runs in parts:
@@ -357,10 +360,8 @@ class _Sequence:
     @classmethod
     def of(cls, table: pd.DataFrame, order: IntArray, launched_ns: FloatArray) -> _Sequence:
         """Return the sequence of rows of a dispatch table."""
-        named, alike = (
-            codes_of(table[name].iloc[order] for name in names)
-            for names in (_NAMED, (*_NAMED, *_ALIKE))
-        )
+        named = codes_of(table[name].iloc[order] for name in _NAMED)
+        alike = codes_of(table[name].iloc[order] for name in (*_NAMED, *_ALIKE))
         start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)[order]
         over = np.maximum.accumulate(
             np.r_[start[0], start + table["duration_ns"].to_numpy()[order]]

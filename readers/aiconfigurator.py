@@ -530,7 +530,7 @@ def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
     if kind is not None and kind.times:
         result = {}
         for name, (factor, columns) in kind.times.items():
-            result[(name)] = factor * np.sum([table.number(column) for column in columns], axis=0)
+            result[name] = factor * np.sum([table.number(column) for column in columns], axis=0)
         return result
     column = next((name for name in _TIMES if table.has(name)), "latency")
     return {"": table.number(column) * _MS}
@@ -654,7 +654,7 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     origin = origin_of(Columns(first, path))
     held = {}
     for name, (codes, values) in origin.items():
-        held[(name)] = {values[code] for code in codes.tolist()}
+        held[name] = {values[code] for code in codes.tolist()}
     return unmet(words, {**held, "family": held["engine"]}, passed)
 
 

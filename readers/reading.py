@@ -402,7 +402,7 @@ class Account:
         }
         asked = {}
         for what, rows in reasons.items():
-            asked[(what)] = {file: n for file, n in rows.items() if file not in files}
+            asked[what] = {file: n for file, n in rows.items() if file not in files}
         self._rows = {what: rows for what, rows in asked.items() if rows}
 
     def notes(self) -> tuple[Remark, ...]:

@@ -485,7 +485,7 @@ def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, 
     }
     counts = {}
     for name, count in registers.items():
-        counts[(name)] = (
+        counts[name] = (
             _integers(None if symbol is None else count(symbol) for symbol in symbols_used)
             .take(codes)
             .reset_index(drop=True)

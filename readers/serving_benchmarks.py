@@ -745,7 +745,7 @@ class SiliconSampleReader(Reader):
         ).astype(object)
         whole = {}
         for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS)):
-            whole[(name)] = _positive(given, name)
+            whole[name] = _positive(given, name)
         apart = _word(given, "mode").eq("disagg").to_numpy()
         tp, dp, cut, ep = (
             np.where(apart, whole[f"decode_{name}"], whole[name]) for name in _COUNTS

@@ -221,7 +221,7 @@ def _answer(
             severities[(one.code)] = one.severity
     grave = {}
     for name in ("error", "warning"):
-        grave[(name)] = [code for code, severity in severities.items() if severity == name]
+        grave[name] = [code for code, severity in severities.items() if severity == name]
     doubts = [
         f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes
     ]

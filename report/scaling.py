@@ -917,7 +917,7 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
                 heads.append(headline(line, simplest(laws), beneath))
     curves = {}
     for name in _PREDICTED:
-        curves[(name)] = [one for one in published_curves() if one.scenario == name]
+        curves[name] = [one for one in published_curves() if one.scenario == name]
     classes = []
     for curves_of in curves.values():
         for one in curves_of:

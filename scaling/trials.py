@@ -239,11 +239,11 @@ def benchmark_errors(scenario: str, target: float, fit: Sequence[float]) -> pd.D
     names = (*PREDICTORS.values(), EQUATIONS)
     fitted = {}
     for name in names:
-        fitted[(name)] = [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves]
+        fitted[name] = [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves]
     observed = np.array([curve.measured_at(target) for curve in curves], dtype=float)
     predicted = {}
     for name, laws in fitted.items():
-        predicted[(name)] = np.array([law.predict([target])[0] for law in laws])
+        predicted[name] = np.array([law.predict([target])[0] for law in laws])
     errors = {
         name: 100 * np.abs(values - observed) / observed for name, values in predicted.items()
     }

@@ -76,7 +76,7 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
     sizes = list(dict.fromkeys(keys))
     columns: dict[str, Any] = {}
     for name in WORDS:
-        columns[(name)] = pd.Series([row.get(name, "") for row in rows], dtype="str")
+        columns[name] = pd.Series([row.get(name, "") for row in rows], dtype="str")
     columns |= {
         name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in sizes
     }

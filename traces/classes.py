@@ -166,7 +166,7 @@ def _kernel_class_of() -> dict[str, str]:
     result = {}
     for kernel, ops in _data()["kernel_classes"].items():
         for op in ops:
-            result[(op)] = kernel
+            result[op] = kernel
     return result
 
 

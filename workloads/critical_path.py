@@ -260,7 +260,7 @@ def streams_of(layers: Sequence[LayerOfGraph]) -> list[int]:
     """Return the first stream, that of computing, of the rank of each layer; its messages' is the next."""
     places = {}
     for place, rank in enumerate(sorted({one.rank for one in layers})):
-        places[(rank)] = 2 * place
+        places[rank] = 2 * place
     return [places[one.rank] for one in layers]
 
 

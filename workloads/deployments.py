@@ -259,19 +259,15 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     for one, count in product(instances, question.counts):
         if count % one.gpus == 0:
             dividing.setdefault((one.setting.gpu.name, count), set()).add(one.gpus)
-    ways = [
-        (place, count // one.gpus)
-        for place, one in enumerate(instances)
-        for count in question.counts
-        if count % one.gpus == 0
-        # without a rate to share, replicas are as good as one of them: an instance is told of once,
-        # of the fewest GPUs, and each number of them has the largest that divides it
-        and (
-            question.rate is not None
-            or count == min(other for other in question.counts if other % one.gpus == 0)
-            or one.gpus == max(dividing[one.setting.gpu.name, count])
-        )
-    ]
+    # without a rate to share, replicas are as good as one of them: an instance is listed once,
+    # on the fewest GPUs, and each number of them has the largest that divides it
+    ways = []
+    for place, one in enumerate(instances):
+        counts = [count for count in question.counts if count % one.gpus == 0]
+        for count in counts:
+            largest = max(dividing[one.setting.gpu.name, count])
+            if question.rate is not None or count == min(counts) or one.gpus == largest:
+                ways.append((place, count // one.gpus))
     if question.rate is not None:
         every = drawn.at_rate(ways)
     else:
@@ -513,10 +509,10 @@ class _Drawn:
     ) -> None:
         self.question, self.instances, self.users = question, instances, users
         shape = (len(instances), len(users))
-        self.ttft, self.tpot, self.ttft_spread, self.tpot_spread = (
-            np.concatenate([getattr(one, name) for one in served]).reshape(shape)
-            for name in ("ttft_ms", "tpot_ms", "ttft_spread", "tpot_spread")
-        )
+        self.ttft = np.concatenate([one.ttft_ms for one in served]).reshape(shape)
+        self.tpot = np.concatenate([one.tpot_ms for one in served]).reshape(shape)
+        self.ttft_spread = np.concatenate([one.ttft_spread for one in served]).reshape(shape)
+        self.tpot_spread = np.concatenate([one.tpot_spread for one in served]).reshape(shape)
         self.times = {
             "ttft_ms": (self.ttft, self.ttft_spread),
             "tpot_ms": (self.tpot, self.tpot_spread),
@@ -675,9 +671,12 @@ class _Drawn:
             "gpu": [one.gpu.name for one in settings],
             "gpus": count * replicas,
             "engine": [one.engine for one in instances],
-            **{name: [getattr(one, name) for one in settings] for name in ("dtype", "kv_dtype")},
+            "dtype": [one.dtype for one in settings],
+            "kv_dtype": [one.kv_dtype for one in settings],
             "replicas": replicas,
-            **{name: [getattr(one, name) for one in settings] for name in ("tp", "dp", "ep")},
+            "tp": [one.tp for one in settings],
+            "dp": [one.dp for one in settings],
+            "ep": [one.ep for one in settings],
             "concurrency": users * replicas,
         }
         per_gpu = tokens / count[:, None]

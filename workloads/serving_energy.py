@@ -72,9 +72,8 @@ def work(rows: pd.DataFrame, gpu: GPU) -> Work:
     model or of the GPU is missing, the work is NaN.
     """
     parts = steps(complete(rows), gpu)
-    memory, products = (
-        np.sum([parts.tpot[name] for name in names], axis=0) for names in (_MEMORY, _PRODUCTS)
-    )
+    memory = np.sum([parts.tpot[name] for name in _MEMORY], axis=0)
+    products = np.sum([parts.tpot[name] for name in _PRODUCTS], axis=0)
     return Work(memory, products, parts.running)
 
 
