@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from isal import igzip
 
-from ..output import dumps, write_texts
 from ..remarks import visible
 from .document import (
     Bars,
@@ -133,15 +132,6 @@ def _template() -> Template:
     filters: dict[str, Any] = {"joined": joined, "opened": opened}
     environment.filters.update(filters)
     return environment.get_template("page.html.j2")
-
-
-def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: str) -> None:
-    """Write a document's JSON, its page, and texts in ``more`` into a folder by their ``names``, whole or not at all.
-
-    Raises DataError: the folder holds other files or cannot be written.
-    """
-    texts = (dumps(document.data, missing=True), page(document), *more)
-    write_texts(folder, dict(zip(names, texts, strict=True)))
 
 
 def frame(document: Document, height: int) -> str:
