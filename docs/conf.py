@@ -20,6 +20,7 @@ import miniature
 import pandas as pd
 
 import flopcast
+from flopcast.report import static_figures
 from flopcast.report.result import Result
 
 project = "flopcast"
@@ -83,7 +84,7 @@ def _picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any
     title = Path(example).stem.partition("_")[2].replace("_", " ")
     text = ""
     if isinstance(shown, BaseFigure):
-        text = miniature.picture(shown, title)
+        text = static_figures.picture(shown, title)
     elif isinstance(shown, pd.DataFrame | Result) and not _has_figures(example):
         table = shown.table if isinstance(shown, Result) else shown
         text = miniature.table_picture(table, title)
@@ -148,7 +149,7 @@ def _unbroken(app: Any, tree: nodes.document, name: str) -> None:
 def _without_old_pictures(gallery: Path) -> None:
     """Remove a gallery that was made before its pictures are drawn as now, so that all examples run again."""
     made = gallery / "index.rst"
-    drawn_by = [Path(__file__), Path(miniature.__file__)]
+    drawn_by = [Path(__file__), Path(miniature.__file__), Path(static_figures.__file__)]
     if made.exists() and made.stat().st_mtime < max(code.stat().st_mtime for code in drawn_by):
         shutil.rmtree(gallery)
 

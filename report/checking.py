@@ -43,6 +43,7 @@ from .document import (
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, farthest, styled
 from .formats import clock, counted, figure, formatted, number, percent, share, significant
 from .predictions import workload
+from .static_figures import Drawing
 from .training import left_out, metric, title
 
 _TONES: Final[dict[Outcome, Tone]] = {
@@ -445,7 +446,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _ratios(table: pd.DataFrame, checked: Checked, metric: str) -> go.Figure:
     """Draw observed / predicted of every row by its prediction, and the shift as a band."""
-    figure = go.Figure()
+    figure = Drawing()
     for position, (name, part) in enumerate(
         table.reset_index(drop=True).groupby("class", sort=True)
     ):
@@ -487,7 +488,7 @@ def _curves(table: pd.DataFrame, checked: Checked) -> go.Figure:
     """Draw the share of rows within each error, for new rows and for the run out of sample."""
     errors = 100 * (table["predicted"] / table["observed"] - 1).abs().to_numpy()
     within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
-    figure = go.Figure(
+    figure = Drawing(
         go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3})
     )
     limits = [(float(limit), value) for limit, value in checked.expected.ir.items()]

@@ -35,6 +35,7 @@ from .document import (
 )
 from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import NONE, figure, share
+from .static_figures import Drawing
 
 SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
@@ -477,7 +478,7 @@ def front_figure(choice: Choice) -> go.Figure:
     The cheapest way of each GPU that holds is a point with its interval; a line stands at the limit
     of the pace.
     """
-    asked, drawn = choice.question, go.Figure()
+    asked, drawn = choice.question, Drawing()
     kinds, rows_of = (
         list(choice.fronts.groupby("gpu", sort=False)),
         choice.best.reset_index(drop=True),

@@ -21,6 +21,7 @@ from ..table.measurements import prediction_columns, quantity
 from .document import Chart
 from .formats import distinct, percent, shortened
 from .run_folder import beside, ordered, reference, simplest
+from .static_figures import Drawing
 
 Row = Mapping[str, Any]
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
@@ -86,7 +87,7 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     }
     across = {"range": [0.5 - 0.01 * len(rows), 0.5 + 1.01 * len(rows)], "domain": [0.0, 1.0]}
     return styled(
-        go.Figure(traces),
+        Drawing(traces),
         620,
         legend={
             "orientation": "h",
@@ -119,7 +120,7 @@ def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
     rows = thinned(rows)
     observed = rows["observed"].to_numpy(dtype=float)
     ends = np.array([observed.min(), observed.max()])
-    figure = go.Figure()
+    figure = Drawing()
     band = {"color": "rgba(28,131,198,0.15)"}
     figure.add_scatter(
         x=[*ends, *ends[::-1]],
@@ -190,7 +191,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
     figure, rest = (
-        go.Figure(),
+        Drawing(),
         [row for row in ranked if row["name"] != name and row["name"] not in colours],
     )
     errors = errors_of(predictions, cv)
@@ -285,7 +286,7 @@ FAMILIES: Final = {
 def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
     """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; none without any."""
     ranked = [row for row, _ in ordered({**cv, "baselines": []}) if row.get("e_out") is not None]
-    errors, figure = errors_of(predictions, cv), go.Figure()
+    errors, figure = errors_of(predictions, cv), Drawing()
     for pattern, colour in FAMILIES.items():
         row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)
         if row is not None:
@@ -311,7 +312,7 @@ def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         {"color": SELECTED, "size": 4, "opacity": 0.6},
         "observed %{x}, predicted %{y}<extra></extra>",
     )
-    figure = go.Figure(
+    figure = Drawing(
         kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads")
     )
     line = {"color": NEUTRAL, "width": 1}
@@ -339,7 +340,7 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
     `table` has a row per number of rows and way, as `Curve` of the API has it; `interval` is the
     level.
     """
-    figure = go.Figure().set_subplots(
+    figure = Drawing().set_subplots(
         rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06
     )
     for (way, part), colour in zip(
@@ -401,7 +402,7 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
 
 def trees(rows: Sequence[Row]) -> go.Figure:
     """Draw the error of forests of 2, 4, 8, ... trees, and below it their inlier ratios; `rows` as in metrics."""
-    figure = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    figure = Drawing().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     sizes, mode = [row["trees"] for row in rows], {"mode": "lines+markers"}
     for key, label, colour in (("e_out", "E_out", SELECTED), ("e_in", "E_in", NEUTRAL)):
         line = {"color": colour, "width": 2}
@@ -432,7 +433,7 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
     columns = list(prediction_columns(metric).values())
     rows = frame[frame[columns[0]].notna()].sort_values(columns[0], kind="stable")
     place, outside = np.arange(1, len(rows) + 1), rows["extrapolated"].to_numpy(dtype=bool)
-    figure = go.Figure()
+    figure = Drawing()
     for name, colour, of in (
         ("like training", SELECTED, ~outside),
         ("extrapolated", BASELINE, outside),
@@ -506,7 +507,7 @@ def changes(
 
     ``limits`` are lower and upper end of each, NaN where there is none; the first stands on top.
     """
-    figure = go.Figure()
+    figure = Drawing()
     places = list(range(len(names)))
     numbers = np.asarray(values, dtype=float)
     ends = np.asarray(limits, dtype=float).reshape(len(names), 2)
@@ -677,7 +678,7 @@ def _bars(
         "insidetextfont": {"color": "white", "size": 12},
         "outsidetextfont": {"size": 12},
     }
-    figure = go.Figure(
+    figure = Drawing(
         go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars)
     )
     ticks = {

@@ -46,6 +46,7 @@ from .document import (
 )
 from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import alike, counted, figure, formatted, share
+from .static_figures import Drawing
 
 SPREAD_OF: Final = (
     "spread."  # how columns of a table of forecasts begin that say where the intervals come from
@@ -965,7 +966,7 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
             fixed.append(f"{ASKED.get(name, name)} {middle:,}")
     if not 0 < len(curves) <= MOST_LINES:
         return None
-    drawn = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    drawn = Drawing().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     for place, (key, points) in enumerate(curves.items()):
         look = {
             "color": COLOURS[place % len(COLOURS)],
@@ -1065,7 +1066,7 @@ def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
     kinds: dict[str, list[Forecast]] = {}
     for one in points:
         kinds.setdefault(one.setting.gpu.name if one.setting else "", []).append(one)
-    drawn = go.Figure()
+    drawn = Drawing()
     for place, (gpu, answers_of_gpu) in enumerate(kinds.items()):
         x = np.array([1e3 * one.details["seconds_per_token"] for one in answers_of_gpu])
         y = np.array([_rate(one) for one in answers_of_gpu])
@@ -1091,7 +1092,7 @@ def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
 
 def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     """Draw what each answer's time is made of, as stacked bars."""
-    drawn = go.Figure()
+    drawn = Drawing()
     points = [one for one in answers if one.reason is None and one.setting is not None][:SHOWN]
     labels = [f"{place + 1}" for place in range(len(points))]
     names = [about(one.setting) for one in points if one.setting is not None]
@@ -1161,7 +1162,7 @@ def about(setting: Setting | GraphSetting) -> str:
 
 def timeline_figure(one: Forecast) -> go.Figure:
     """Draw when each layer of a graph computes and sends; the critical path is blue."""
-    drawn = go.Figure()
+    drawn = Drawing()
     for critical, colour, name in (
         (True, SELECTED, "the end waits for it"),
         (False, NEUTRAL, "others"),

@@ -20,6 +20,7 @@ from ..projection.whole_trace import projected_times
 from ..table.problems import rows_of
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import shortened
+from .static_figures import Drawing
 
 DRAWN: Final = 2000  # activities of a timeline
 NAMED: Final = 6  # classes with a separate colour
@@ -36,7 +37,7 @@ def timeline_figure(result: Result) -> go.Figure:
     names = _rows_of_timeline(result)
     classes = rows.groupby("op_class", observed=True)["projected_us"].sum()
     ranked = [str(name) for name in classes.sort_values(ascending=False).index]
-    figure = go.Figure()
+    figure = Drawing()
     begins = {
         names[0]: (rows["start_ns"] - rows["start_ns"].min()) / 1e3,
         names[1]: (rows["projected_start_ns"] - rows["projected_start_ns"].min()) / 1e3,
@@ -108,7 +109,7 @@ def roofline_figure(result: Result) -> go.Figure | None:
     rows = rows[(rows["flops"] > 0) & (rows["bytes_moved"] > 0)]
     if rows.empty:
         return None
-    figure = go.Figure()
+    figure = Drawing()
     intensity = rows["flops"] / rows["bytes_moved"]
     across = np.geomspace(min(intensity.min() / 2, 1.0), max(intensity.max() * 2, 1000.0), 60)
     projection = result.projection
@@ -195,7 +196,7 @@ def efficiency_map(frame: pd.DataFrame, gpu: GPU) -> go.Figure:
         "hovertemplate": "m %{x}, n × k %{y}: %{z:.1f} %<extra></extra>",
     }
     return styled(
-        go.Figure(go.Heatmap(**heat)),
+        Drawing(go.Heatmap(**heat)),
         160 + 18 * len(grid),
         legend={},
         xaxis={"title": {"text": "m"}, "type": "category"},

@@ -49,6 +49,7 @@ from .document import (
 )
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
 from .formats import formatted, number, significant
+from .static_figures import Drawing
 
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
 COLUMNS: Final = (
@@ -868,7 +869,7 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
         every_name.extend(kernel.components)
     names = list(dict.fromkeys(every_name))
     parts = [name for name in names if name != TOTAL] or names
-    place, figure = np.arange(len(kernels)), go.Figure()
+    place, figure = np.arange(len(kernels)), Drawing()
     hover = [escape(one.kernel) for one in kernels]
     others = iter((OTHERS[1], OTHERS[3], BASELINE) * len(parts))
     colours = [COLOURS[name] if name in COLOURS else next(others) for name in parts]

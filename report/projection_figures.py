@@ -27,6 +27,7 @@ from ..projection.sweep import (
 from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import data_size, shortened
+from .static_figures import Drawing
 
 LARGEST: Final = 12  # classes and sources of error that are drawn
 
@@ -34,7 +35,7 @@ LARGEST: Final = 12  # classes and sources of error that are drawn
 def class_figure(result: Result) -> go.Figure:
     """Draw the time of each class, measured, by FLOPS scaling, and projected; the largest first."""
     shown = result.classes.head(LARGEST).iloc[::-1]
-    figure = go.Figure()
+    figure = Drawing()
     columns = (
         ("projected_us", f"{result.projection.target.name}, projected", SELECTED),
         ("published_us", f"{result.projection.target.name}, FLOPS scaling", BASELINE),
@@ -61,7 +62,7 @@ def tornado_figure(result: Result) -> go.Figure | None:
     shown = unsure.tornado.head(LARGEST).iloc[::-1]
     if not len(shown):
         return None
-    figure = go.Figure()
+    figure = Drawing()
     for name, label, colour in (
         ("low_us", "at its low quantile", SELECTED),
         ("high_us", "at its high quantile", BASELINE),
@@ -106,7 +107,7 @@ def grid_figure(result: Result) -> go.Figure:
     for axis in (table.columns, table.index):
         labels.append([f"{value:,.6g}" for value in axis])
     hover = f"{first} %{{x}}, {second} %{{y}}: %{{z:.3f}} of the measured time<extra></extra>"
-    figure = go.Figure(
+    figure = Drawing(
         go.Heatmap(
             x=labels[0],
             y=labels[1],
@@ -133,7 +134,7 @@ def advice_figure(result: Result) -> go.Figure:
     """Draw the calls that cost most below the roofs of both GPUs: TFLOP/s over FLOPs per byte, both logarithmic."""
     assert result.advice is not None
     table = result.advice.table
-    figure = go.Figure()
+    figure = Drawing()
     gpus = (result.projection.host, result.projection.target)
     for side, gpu, colour in zip(SIDES, gpus, (NEUTRAL, SELECTED), strict=True):
         computed = table[np.isfinite(table["intensity"]) & table[f"{side}_tflops"].gt(0)]
@@ -311,7 +312,7 @@ COLOURS = dict(zip(PARTS, (SELECTED, OTHERS[0], BASELINE, OTHERS[1], NEUTRAL), s
 
 def ranks_figure(job: Job) -> go.Figure:
     """Draw the time of each rank as a bar of its parts, on the target above what was measured."""
-    figure = go.Figure()
+    figure = Drawing()
     split = job.split.iloc[::-1]
     sides = ((job.projections[0].host.name, "measured_"), (job.projections[0].target.name, ""))
     for name, label in PARTS.items():
@@ -353,7 +354,7 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
         texttemplate = "%{text}"
     else:
         texttemplate = ""
-    figure = go.Figure(
+    figure = Drawing(
         go.Heatmap(
             x=labels[0],
             y=labels[1],

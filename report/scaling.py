@@ -61,6 +61,7 @@ from .document import (
 from .figures import BASELINE, DASHES, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import counted, figure, formatted, percent, share
 from .reference import MISSING, gpus_json
+from .static_figures import Drawing
 from .validation import conclusion, summary, validation_json
 
 NAMED_BENCHMARKS, NAMED_LAWS = 4, 3  # how many a remark names; more are counted
@@ -798,7 +799,7 @@ def problems(measured: DeviceSizes) -> list[dict[str, Any]]:
 def family_figure(result: DeviceScaling) -> go.Figure:
     """Return the exponent of each problem, family by family, with the median and its interval."""
     keys = result.measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
-    exponents, figure = result.measured.exponents, go.Figure()
+    exponents, figure = result.measured.exponents, Drawing()
     for place, one in enumerate(result.families):
         of = keys.eq([one.op, one.family, one.dtype]).all(axis=1).to_numpy()
         spread = place + 0.5 * (np.linspace(0, 1, int(of.sum())) - 0.5)
@@ -839,7 +840,7 @@ def family_figure(result: DeviceScaling) -> go.Figure:
 
 def problem_figure(measured: DeviceSizes) -> go.Figure:
     """Return a curve per problem, operator by operator, and the line of linear scaling."""
-    figure = go.Figure()
+    figure = Drawing()
     relative = (
         measured.times_us[:, :1] / measured.times_us
     )  # (n, d), performance against the smallest device
@@ -982,7 +983,7 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
 
 def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figure:
     """Draw the error of every benchmark by each of the paper's predictors, side by side."""
-    errors, figure = benchmark_errors(scenario, target, fit), go.Figure()
+    errors, figure = benchmark_errors(scenario, target, fit), Drawing()
     for name, colour in zip((*PREDICTORS.values(), EQUATIONS), (*_COLOURS, NEUTRAL), strict=False):
         bars_of = [*errors[name], errors[name].mean()]
         bars = {
@@ -1041,7 +1042,7 @@ def speedup_figure(speedups: pd.DataFrame) -> go.Figure:
         "arrayminus": speedups["mean"] - speedups["least"],
     }
     bars = {"x": names, "y": speedups["mean"], "error_y": reach, "marker_color": SELECTED}
-    figure = go.Figure(go.Bar(name="mean, least to most", **bars))
+    figure = Drawing(go.Bar(name="mean, least to most", **bars))
     marks = {"color": BASELINE, "symbol": "line-ew-open", "size": 26, "line": {"width": 3}}
     figure.add_trace(
         go.Scatter(

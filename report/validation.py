@@ -55,6 +55,7 @@ from .figures import (
 )
 from .formats import counted, figure, formatted
 from .predictions import workload
+from .static_figures import Drawing
 
 QUESTION: Final = "Does linear scaling hold?"
 COLUMNS: Final = (
@@ -450,7 +451,7 @@ def deviations(result: ValidationResult) -> go.Figure:
     for law in laws:
         for trace in _traces(result, law):
             traces.append((law, trace))
-    figure = go.Figure([trace.update(visible=law == laws[0]) for law, trace in traces])
+    figure = Drawing([trace.update(visible=law == laws[0]) for law, trace in traces])
     low, high = 1 / (1 + result.margin), 1 + result.margin
     figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
     figure.add_hline(y=1, line_width=1, line_color="green")
@@ -544,7 +545,7 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
     if rows is None:
         return None
     figure, ridges = (
-        go.Figure(),
+        Drawing(),
         {side: np.unique(rows[f"ridge.{side}"]) for side, *_ in _sides(result)},
     )
     rows = thinned(rows)

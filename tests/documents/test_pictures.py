@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -41,32 +40,6 @@ def test_pictures_of_pages_have_a_bar_for_every_figure_of_their_tables(
         bars = [*drawn.iter("{http://www.w3.org/2000/svg}rect")]
         assert len(bars) >= 10
         assert all(float(bar.get("width", 0)) > 0 for bar in bars)
-
-
-def _figure() -> go.Figure:
-    figure = go.Figure(
-        [
-            go.Scatter(x=[1, 10, 100], y=[1, 2, 3], mode="lines+markers", name="a < b"),
-            go.Bar(x=[1, 10, 100], y=[1, 2, 2], name="bars"),
-        ]
-    )
-    return figure.update_xaxes(type="log", title_text="rows").update_yaxes(range=[0, 4])
-
-
-def test_a_small_picture_of_a_figure_has_its_points_where_its_axes_put_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    miniature = importlib.import_module("miniature")
-    figure = _figure()
-    figure.data = figure.data[:1]
-    drawn = ElementTree.fromstring(miniature.picture(figure, "made up"))
-    points = [*drawn.iter("{http://www.w3.org/2000/svg}circle")]
-    across = [float(point.get("cx", 0)) for point in points]
-    up = [float(point.get("cy", 0)) for point in points]
-    assert across[1] - across[0] == pytest.approx(across[2] - across[1], abs=0.2)
-    assert up[0] - up[1] == pytest.approx(up[1] - up[2], abs=0.2)
-    assert "a < b" in {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_a_small_picture_of_a_table_has_its_first_cells(monkeypatch: pytest.MonkeyPatch) -> None:
