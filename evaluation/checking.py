@@ -145,7 +145,7 @@ class CoverageTest:
 
 @dataclass(frozen=True)
 class Checked:
-    """What new measurements say of a model.
+    """The check of a model against new measurements.
 
     Attributes
     ----------

@@ -84,7 +84,7 @@ def bootstrapped_medians(
 
 
 def effective_groups(groups: np.ndarray) -> float:
-    """Return how many groups of equal size would say as much: (Σ nᵍ)² / Σ nᵍ², Kish's formula.
+    """Return the effective number of groups of equal size: (Σ nᵍ)² / Σ nᵍ², Kish's formula.
 
     With six large and ten small groups it is near six, and so is the information on how groups
     differ; an interval expanded for sixteen covered 84 % where 90 % was asked for.

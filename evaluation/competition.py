@@ -85,7 +85,7 @@ class NewCampaign:
 
 @dataclass(frozen=True)
 class Competition:
-    """Every candidate's out-of-fold predictions, and what was chosen."""
+    """Every candidate's out-of-fold predictions, and the choice among them."""
 
     evaluation: Evaluation  # baselines first, then the models
     baselines: tuple[Candidate, ...]
@@ -104,7 +104,7 @@ class Competition:
     new_campaign: NewCampaign | None = None
 
     def best_model(self, scheme: str) -> Candidate:
-        """Return what was selected, a simple rule or a model.
+        """Return the selected simple rule or model.
 
         Raises FlopcastError: no model ran.
         """
@@ -412,7 +412,7 @@ def _of_new_campaigns(
     seed: int,
     observers: Sequence[Observer],
 ) -> NewCampaign | None:
-    """Leave out each campaign; return what the model saved for new groups errs by there, beside its rivals.
+    """Leave out each campaign; return the errors there of the model for new groups and of its rivals.
 
     Its rivals are the baselines and the other models that may be saved. None where the model did
     not run.
@@ -534,7 +534,7 @@ def _selected(
 
 
 def columnar(dataset: Dataset) -> Columnar:
-    """Return what the suite must know of a data set's matrix."""
+    """Return the facts on a data set's matrix that the suite needs."""
     extra = dataset.unpaired
     if extra is None:
         shape_columns = dataset.X.columns

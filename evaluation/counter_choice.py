@@ -137,7 +137,7 @@ class _Space:
         return None
 
     def thinned(self, chosen: Sequence[int], penalty: float) -> list[int]:
-        """Return the columns without those that lower the logarithm of what is left by less than the penalty."""
+        """Return the columns that each lower the logarithm of the residual by more than the penalty."""
         kept = list(chosen)
         while kept:
             rest, _ = self._left(kept)
@@ -218,7 +218,7 @@ class WithinPasses(RegressorMixin, BaseEstimator):
         groups: np.ndarray | None = None,
         memo: Memo | None = None,
     ) -> Self:
-        """Choose the counters and fit the model to what is left."""
+        """Choose the counters and fit the model to these columns."""
         made = lambda: choose(X, y, self.passes, self.limits)  # noqa: E731
         rows = (X.to_numpy(), np.asarray(y))
         if memo is None:

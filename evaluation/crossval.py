@@ -346,7 +346,7 @@ class Fold:
     def of(
         cls, rows: TrainingRows, scheme: str, fold: int, candidates: Iterable[Candidate]
     ) -> Fold:
-        """Return what these candidates need of one fold."""
+        """Return the inputs of these candidates from one fold."""
         learnt = {}
         for candidate in candidates:
             key = candidate.uses_unpaired, candidate.most_rows
@@ -358,7 +358,7 @@ class Fold:
 
 
 def _fit_fold(task: Task, shared: TrainingRows | Fold) -> list[Outcome]:
-    """Fit candidates without one fold and predict the fold; what several of them need is computed once."""
+    """Fit candidates without one fold and predict the fold; shared inputs are computed once."""
     fold = shared
     if not isinstance(fold, Fold):
         fold = Fold.of(fold, task.scheme, task.fold, task.candidates)
@@ -367,7 +367,7 @@ def _fit_fold(task: Task, shared: TrainingRows | Fold) -> list[Outcome]:
 
 
 def _fit_one(candidate: Candidate, task: Task, fold: Fold, memo: Memo) -> Outcome:
-    """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
+    """Fit one candidate without one fold and predict the fold; a failure is an outcome, not an exception."""
     rows = fold.learnt[candidate.uses_unpaired, candidate.most_rows]
     estimator = clone(candidate.estimator)
     predicted, e_in, selected, error = None, np.nan, None, None

@@ -67,7 +67,7 @@ class FallbackLaw:
     intervals: ConformalIntervals  # for rows of kinds that were never trained
 
     def predict(self, laws: pd.DataFrame) -> FloatArray:
-        """Return what it says, (n,), from the laws' own columns; NaN where the law has no value."""
+        """Return its prediction, (n,), from the laws' columns; NaN where the law has no value."""
         return self.intercept + self.ratio * laws[self.law].to_numpy(dtype=float)
 
     def to_dict(self) -> dict[str, Any]:
@@ -232,14 +232,14 @@ class Beyond:
     def second(
         self, model: FloatArray, X: pd.DataFrame, reference: FloatArray, distance: FloatArray
     ) -> list[FloatArray]:
-        """Return what each rule alone says from one doubling outside on, (n,) each; nothing in earlier runs."""
+        """Return the prediction of each rule alone from one doubling outside on, (n,) each; nothing in earlier runs."""
         if self.other is None:
             return []
         share = np.clip(distance / FADES[0], 0.0, 1.0)
         return [blend(model, one.predict(X, reference), share) for one in (self.rule, self.other)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON holds, without what was found."""
+        """Return the state as JSON types, without `found`."""
         return {
             "rule": self.rule.to_dict(),
             "fade": self.fade,
@@ -296,7 +296,7 @@ def limits(
     level: float,
     **options: Any,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of intervals that hold what other predictions say too, (n,).
+    """Return the ends of intervals that also contain the other predictions, (n,).
 
     ``others`` are predictions by each rule alone from one doubling outside on (`FADES`), (n,) each.
     Intervals, level and options are those of `ConformalIntervals.bounds`.
@@ -415,7 +415,7 @@ class _LeftOut:
         return cls(model, rules, distance, common)
 
     def mixed(self, rule: str, fade: float) -> FloatArray:
-        """Return what is predicted with a rule and a fade."""
+        """Return the predictions with a rule and a fade."""
         return blend(self.model, self.rules[rule], np.clip(self.common / fade, 0.0, 1.0))
 
     def judged(self, y: FloatArray, ends: NDArray[np.int8]) -> tuple[FloatArray, FloatArray]:
@@ -506,7 +506,7 @@ def _coverage(
     near: FloatArray,
     within: BoolArray,
 ) -> Coverage:
-    """Return what intervals did outside the range, calibrated without the groups that they are tested on."""
+    """Return the coverage of intervals outside the range, calibrated without the groups that they are tested on."""
     y, groups = dataset.y, dataset.groups
     many = len(pd.unique(groups)) >= 3
     folds = make_folds("grouped" if many else "kfold", groups, len(y), 5)

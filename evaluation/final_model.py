@@ -234,7 +234,7 @@ class _Question:
         )
 
     def steps(self, seed: int) -> list[_Step]:
-        """Return what is left to compute: the fit, the rule outside the trained range, the intervals."""
+        """Return the remaining steps: the fit, the rule outside the trained range, the intervals."""
         name, scheme = self.candidate.name, self.scheme
         fitted = partial(fit_all, candidate=self.candidate, scheme=scheme)
         beyond = partial(
@@ -269,7 +269,7 @@ class _Question:
         return steps
 
     def answered(self, results: Mapping[tuple[str, str], Any]) -> FinalModel:
-        """Return the model with what its steps found."""
+        """Return the model with the results of its steps."""
         spreads, held = {}, {}
         for (scheme, part), result in results.items():
             if scheme == self.scheme and part not in ("fit", "beyond"):
@@ -314,7 +314,7 @@ def _of_unknown_groups(
 
 
 def _stated_errors(competition: Competition, scheme: str) -> StatedErrors:
-    """Return what a selection states of the error of the rows that its model answers."""
+    """Return the stated error of the rows that the selected model answers."""
     stated = {}
     if scheme == "kfold":
         stated[KNOWN_GROUP] = competition.selected[scheme]["parts"]
@@ -422,7 +422,7 @@ def fit_final(
 def _computed(
     steps: Sequence[_Step], datasets: Mapping[str, Dataset], report: Report | None
 ) -> dict[tuple[str, str], Any]:
-    """Return what each step finds, by its key, in the order of the steps."""
+    """Return the result of each step, by its key, in the order of the steps."""
     results = {}
     start = perf_counter()
     if report is not None:
@@ -437,7 +437,7 @@ def _computed(
 
 
 def _done(step: _Step, datasets: Mapping[str, Dataset]) -> tuple[_Step, Any]:
-    """Return a step and what it finds; its warnings were those of the folds too."""
+    """Return a step and its result; its warnings were those of the folds too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return step, step.work(datasets[step.key[0]])
@@ -510,7 +510,7 @@ def _calibrated(
     within: BoolArray | None = None,
     learnt: tuple[Learnt | None, Strata | None] | None = None,
 ) -> tuple[Spread, dict[str, Any]]:
-    """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows.
+    """Return the intervals of a scheme, their coverage, and the groups with the lowest coverage.
 
     They are calibrated on the rows ``within`` the trained range (`_within`), by default on all that
     were predicted; of more than `LEARNT` so many are drawn at random. ``learnt`` is how difficult
@@ -571,7 +571,7 @@ def _calibrated(
 
 
 def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
-    """Return what says which of the rows err together, for how difficult each is: their groups.
+    """Return the groups of rows that err together, for the difficulty of each row.
 
     Where these are devices, shuffled rows are told apart by what the operator says: a few devices
     tell nothing.
@@ -634,7 +634,7 @@ def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[
 
 
 def _baselines(dataset: Dataset) -> dict[str, Any]:
-    """Return the constant ratio and the line of all rows, and what they scale."""
+    """Return the constant ratio and the line of all rows, and the figure that they scale."""
     reference = law_table(dataset)[[REFERENCE]]
     ratio = ConstantRatio(REFERENCE).fit(reference, dataset.y)
     line = Affine(REFERENCE).fit(reference, dataset.y)

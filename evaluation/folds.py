@@ -131,7 +131,7 @@ class TrainingRows:
     def learning_rows(
         self, scheme: str, paired: BoolArray, unpaired: BoolArray | None
     ) -> LearningRows:
-        """Return what a fit to these paired and unpaired rows is given under a scheme."""
+        """Return the input of a fit to these paired and unpaired rows under a scheme."""
         X = self.frame_of(paired)
         y = self.y[paired]
         inner = self._inner_groups(scheme)
@@ -153,7 +153,7 @@ class TrainingRows:
         return self._frame(values)
 
     def _inner_groups(self, scheme: str) -> PairedAndUnpaired | None:
-        """Return what inner folds must not split: the groups where models are given them, else the problems."""
+        """Return the sets of rows that inner folds keep whole: the groups if models are given them, else the problems."""
         if scheme not in self.tell_groups:
             return self.repeats
         if self.unpaired is None:

@@ -408,7 +408,7 @@ def _columns(
     rows: BoolArray | None = None,
     devices: ArrayLike | None = None,
 ) -> FloatArray:
-    """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0.
+    """Return features and the prediction (n × (p + 1)), those in no logarithm as sign(x) log2(1 + |x|); NaN is 0.
 
     With ``rows`` the n are some of those of X. ``devices`` (n,) are none of the features: a name
     with `ON_DEVICE` is 1 in the rows of one.

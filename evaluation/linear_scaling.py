@@ -142,7 +142,7 @@ class ClassFinding:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """The answer to 'does linear scaling hold?', with what it rests on.
+    """The answer to 'does linear scaling hold?', with its evidence.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def assess_scaling(
 
 
 def _check(dataset: Dataset) -> None:
-    """Refuse what no law can be judged on."""
+    """Raise a ParameterError or DataError if no law can be judged on the data."""
     if dataset.host is None:
         raise ParameterError("host", "is missing: linear scaling is from one device to another")
     if dataset.laws.shape[1] == 0:

@@ -129,7 +129,7 @@ def summarise(
 
 
 def finite(value: float | None) -> float | None:
-    """Return ``value`` as a float that JSON can hold, None for what it cannot."""
+    """Return ``value`` as a float that JSON can hold, None for any other."""
     if value is not None and np.isfinite(value):
         return float(value)
     return None

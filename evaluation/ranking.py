@@ -46,7 +46,7 @@ _ROWS_AT_ONCE: Final = 30_000  # rows predicted at once, of shuffled copies
 def ranking(
     dataset: LearningData, model: Candidate, scheme: str, seed: int
 ) -> list[dict[str, Any]]:
-    """Rank a model's features by what shuffling them costs, or by p-values, the most important first; fit for JSON.
+    """Rank a model's features by the cost of shuffling them, or by p-values, the most important first; fit for JSON.
 
     Each has ``feature``, ``measure``, ``value``, ``significant`` (p <= `SIGNIFICANT`; None for
     other measures) and ``model``; of shuffling also ``selected`` (None where the model cannot say)
@@ -70,7 +70,7 @@ def ranking_by_rss(fitted: Any, model: Candidate) -> list[dict[str, Any]]:
 def held_out_importance(
     dataset: LearningData, model: Candidate, scheme: str, seed: int
 ) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
-    """Return what shuffling each feature costs on rows that the fit has not seen, in percentage points of the MAPE.
+    """Return the cost of shuffling each feature on rows that the fit has not seen, in percentage points of the MAPE.
 
     Beside it ``selected``, ``folds`` and ``sign`` of each, as `ranking` gives them. Groups are left
     out in `FOLDS` folds (rows, where there is one group), and `permutation_importance` of each fold

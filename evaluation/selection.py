@@ -299,14 +299,14 @@ def hopeless(
 
 
 def _errors(observed: ArrayLike, predictions: pd.DataFrame) -> FloatArray:
-    """Return the APE of each row and model, held below what sums can take; NaN where there is no prediction."""
+    """Return the APE of each row and model, capped so that sums stay finite; NaN without a prediction."""
     return np.minimum(
         np.column_stack([ape(observed, predictions[name]) for name in predictions.columns]), _WORST
     )
 
 
 def _losses(errors: FloatArray, criterion: str) -> FloatArray:
-    """Return what a model is chosen by, of each row and model: the error, or 100 where it is beyond a threshold."""
+    """Return the criterion of each row and model: the error, or 100 where it is beyond a threshold."""
     limit = CRITERIA[criterion][0]
     if limit is None:
         return errors

@@ -56,7 +56,7 @@ def sums_of(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
 
 
 def rule_of_units(units: int, tests: int, level: float = LEVEL) -> str:
-    """Return the test of so many units: ranks, unless even one that is worse in all could not be told.
+    """Return the test for this many units: ranks, unless these could not show even a model that is worse in all.
 
     The least p-value of n signs is 2⁻ⁿ, and Holm asks for ``level / tests``. Fewer units are held
     to Student's t of the same logarithms, which takes these for normal: so few cannot say

@@ -79,7 +79,7 @@ class Correction:
 
     @property
     def remark(self) -> Remark:
-        """The correction as a remark on what the model says."""
+        """The correction as a remark on the model's predictions."""
         text = (
             f"corrected afterwards by {self.factor:.3f} [{self.lower:.3f}, {self.upper:.3f}], "
             f"measured on {self.rows} "
@@ -525,13 +525,13 @@ class TrainedModel:
         )
 
     def with_prior(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with what the prior predicts for the target, where there is one."""
+        """Return the rows with the prior's predictions for the target, if there is a prior."""
         if self.prior is None:
             return rows
         return self.prior.with_predictions(rows, self.recipe.target)
 
     def with_predictions(self, rows: pd.DataFrame, gpu: GPU) -> pd.DataFrame:
-        """Return the rows with what this model, as a prior, predicts for a GPU; NaN where it says nothing.
+        """Return the rows with the predictions of this model, as a prior, for a GPU; NaN where it has none.
 
         A run over all devices answers for that GPU, known or not; a run of one device for its own.
         """
@@ -547,7 +547,7 @@ class TrainedModel:
         return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 
     def _by_question(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
-        """Return what `_from_features` does, each row by the model of its question."""
+        """Return the answers of `_from_features`, each row by the model of its question."""
         is_trained = asked.trained == _KNOWN
         if self.known is None or not is_trained.any():
             return self._from_features(asked, level)
@@ -720,7 +720,7 @@ class TrainedModel:
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
     def _cannot_run(self, rows: pd.DataFrame) -> Remark | None:
-        """Return why rows of one device, and one host, say nothing of them; None where they do."""
+        """Return why rows of one device and one host cannot be answered; None where they can."""
         target, name = self.recipe.target, str(rows["device"].iloc[0])
         if each_gpu(rows, target):
             if HOST_DEVICE in rows:
@@ -748,7 +748,7 @@ class TrainedModel:
         return remark("unknown-device", f"{problem}: {what}", device=name)
 
     def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:
-        """Return what the fitted baselines scale: what the host measured, or a size on the target."""
+        """Return the figure that the fitted baselines scale: the host's time, or a size on the target."""
         measure, target = (
             self.saved.manifest["baselines"].get("reference", "roofline"),
             self.recipe.target,
@@ -762,7 +762,7 @@ class TrainedModel:
         return on_each(work, rows, target, published(partial(size, measure)))
 
     def _baselines(self, rows: pd.DataFrame, work: Work, reference: np.ndarray) -> pd.DataFrame:
-        """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
+        """Return the predictions of the laws, and of a constant ratio and a line fitted to the training rows."""
         line = self.baselines["affine"]
         return self._laws(rows, work)[0].assign(
             **{
@@ -784,7 +784,7 @@ class TrainedModel:
         return {law: "; ".join(why) for law, why in lacking.items()}
 
     def _laws(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, dict[str, str]]:
-        """Return what the analytic laws predict, and what they lack (see `laws`)."""
+        """Return the predictions of the analytic laws, and what they lack (see `laws`)."""
         host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
         more = self.recipe.additions.laws
         if host is None:

@@ -59,7 +59,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the rows of one kernel class say about one law; the deviation of a row is t_target / t_law."""
+    """The evidence of the rows of one kernel class on one law; the deviation of a row is t_target / t_law."""
 
     # how many rows, in how many groups
     rows: int
@@ -101,7 +101,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """An outcome and what it rests on: a remark with the figures that decided."""
+    """An outcome and its reason: a remark with the figures that decided."""
 
     outcome: Outcome
     why: Remark

@@ -89,7 +89,7 @@ class Advice:
 
 
 def advice_of(projection: Projection, rates: pd.DataFrame, measured: pd.DataFrame) -> Advice:
-    """Return what to make faster; ``rates`` are of `roofs.rates_of`, ``measured`` rows of the measurement table."""
+    """Return the advice on what to make faster; ``rates`` are of `roofs.rates_of`, ``measured`` rows of the table."""
     rows = projection.activities
     calls, of_call = calls_of(rows)
     calls = fill_text(judge(calls))
@@ -163,7 +163,7 @@ def _kinds(rows: pd.DataFrame, calls: pd.DataFrame, of_call: IntArray) -> IntArr
 
 
 def _host_bounds(projection: Projection) -> np.ndarray:
-    """Return what bounds each activity on the host, shape (n_activities,)."""
+    """Return the bound of each activity on the host, shape (n_activities,)."""
     pair = Pair.of(projection.host, projection.host)
     rows = projection.activities
     queued = rows["queued"].to_numpy(dtype=bool)
@@ -180,7 +180,7 @@ def _row(
     of_call: IntArray,
     call: pd.Series,
 ) -> tuple[dict[str, Any], FloatArray]:
-    """Return what is said of a kind of call but for the best kernel, and the projected times of its activities."""
+    """Return the row of a kind of call, without its best kernel, and the projected times of its activities."""
     rows = projection.activities
     part, repeats = rows.iloc[of_kind], repeats_of(rows)[of_kind]
     us = part["projected_us"].to_numpy(dtype=float)

@@ -59,7 +59,7 @@ SPREAD: Final = "spread"
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One node: its time in µs, the places of the tasks that it waits for, and what it does.
+    """One node: its time in µs, the places of the tasks that it waits for, and its kind.
 
     ``collective`` is a name in `collective_laws.COLLECTIVES`, with the message as there (the larger
     of input and output); ``flops`` and ``moved_bytes`` are 0 where they are unknown. Point-to-point
@@ -79,7 +79,7 @@ class Task:
 
 
 def chakra_name(rank: int) -> str:
-    """Return what the file of a rank is called."""
+    """Return the name of a rank's file."""
     return f"chakra.{rank}.et"
 
 

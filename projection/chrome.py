@@ -39,7 +39,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class _Arguments(msgspec.Struct, omit_defaults=True, gc=False):
-    """Arguments of an activity: what was measured, and how it was projected."""
+    """Arguments of an activity: its measured figures, and how it was projected."""
 
     measured_start_us: float
     measured_duration_us: float

@@ -199,7 +199,7 @@ _PARTS: Final = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER)
 
 
 def cost_terms(algorithm: str, collective: str, ranks: ArrayLike) -> Terms:
-    """Return the steps, and the bytes sent per byte of the message, as the module's table says.
+    """Return the steps, and the bytes sent per byte of the message, by the module's table.
 
     Both are of shape (n_messages,); ``ranks`` take part, at least 1 in each message. A ValueError
     names an algorithm or collective that is not in the table.
@@ -399,7 +399,7 @@ class Nvls:
 
 @dataclass(frozen=True)
 class Link:
-    """A fitted model: what messages between GPUs take over their links.
+    """A fitted model of the time of messages between GPUs over their links.
 
     The errors are the mean relative ones of messages left out of the fit: every fourth octave of
     sizes, a decade of sizes, or a number of ranks at a time; NaN where there was one number only.
@@ -439,7 +439,7 @@ class Link:
     def parts_us(
         self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike, bandwidth_gbs: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Return latency, which no bandwidth shortens, and transfer, what the bytes take; each (n_messages,), in µs.
+        """Return latency, which no bandwidth shortens, and transfer, the time of the bytes; each (n_messages,), in µs.
 
         Their sum is `time_us`. Where a line begins below the end of the one before, what the time
         waits there counts as transfer.
@@ -525,7 +525,7 @@ class NodeBandwidths:
 
 
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
-    """Return what one GPU can send within its node, one way, GB/s.
+    """Return the bandwidth of one GPU within its node, one way, GB/s.
 
     ``collective`` is one of `COLLECTIVES`, or "" without one; where ``ranks`` are NaN all
     links count. Raises NotPublishedError for the figure it takes; DataError: the GPU's links join
@@ -624,7 +624,7 @@ ONE_RANK = remark("one-rank", "a group of one rank sends nothing")
 
 
 def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark | None:
-    """Return what the model needs and the trace does not say, None where nothing lacks."""
+    """Return a remark on the inputs of the model that the trace lacks; None if it lacks none."""
     lacks = {
         "collective": not collective,
         "group": bool(np.isnan(ranks)),
@@ -966,7 +966,7 @@ class World:
 def world_of(
     file: Path | None, per_node: int, ranks: int | str | None, grows: Sequence[str]
 ) -> World | None:
-    """Return what collectives are projected to; None where neither other ranks nor a network's file are given.
+    """Return the world that collectives are projected to; None without other ranks and without a network's file.
 
     ``ranks`` is ``64`` or ``"16:64"``, as measured and on the target; without a ``file`` nodes have
     ``per_node`` GPUs. A ParameterError or DataError says that one of them cannot be read.
@@ -1069,7 +1069,7 @@ def strided(network: Network, stride: int) -> Network:
 
 
 def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> FloatArray:
-    """Return what the model says of messages, shape (n_messages,), NaN where it says nothing or the trace too little.
+    """Return the model's time of messages, shape (n_messages,), NaN where the model or the trace has too little.
 
     ``table`` has the columns `collective`, `bytes`, `ranks` and `stride` (`placed_messages`).
     """
@@ -1094,7 +1094,7 @@ def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> Floa
 def _answer_of_world(
     host: GPU, target: GPU, world: World, collective: str, ranks: tuple[float, float], size: float
 ) -> dict[str, object]:
-    """Return what `world_factors` needs of one kind of message (`_OF_WORLD`).
+    """Return the columns that `world_factors` needs of one kind of message (`_OF_WORLD`).
 
     `model_us` is what the model says of the host, `ratio` by what that changes, `of_bytes` the part
     of it that bytes take on the target. `sigma` stands where the errors were not `measured`: NaN,

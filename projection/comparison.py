@@ -443,7 +443,7 @@ class TraceFidelity:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """What several profilers say of one workload.
+    """The comparison of several profilers on one workload.
 
     Attributes
     ----------
@@ -481,7 +481,7 @@ class Fidelity:
 
     @property
     def verdict(self) -> Remark:
-        """The outcome, no stronger than what it rests on; its code is that of `basis`."""
+        """The outcome, no stronger than its evidence; its code is that of `basis`."""
         trace = self.traces[self.believed]
         if trace.overhead is None:
             assert trace.agreement is not None
@@ -792,7 +792,7 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
 
 
 def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
-    """Return one row per kind of call, with what it takes in either trace and what became of it."""
+    """Return one row per kind of call, with its times in both traces and its change."""
     spelt, _ = common_spelling([table["kernel"] for table in calls])
     dims = []
     for op in OPS.values():
@@ -851,7 +851,7 @@ def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
 
 
 def _parts(kinds: pd.DataFrame, before: Side, after: Side) -> dict[str, float]:
-    """Return what the difference of the totals is made of; the calls' part is exact, call by call."""
+    """Return the parts of the difference of the totals; the calls' part is exact, call by call."""
     both = ~kinds["outcome"].isin([ADDED, REMOVED])
     more = ((kinds["count_after"] - kinds["count"]) * kinds["mean"])[both]
     each = ((kinds["mean_after"] - kinds["mean"]) * kinds["count_after"])[both]

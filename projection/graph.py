@@ -104,7 +104,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Graph:
-    """Activities in the order of their start, and what each waits for; arrays of shape (n,), times in ns."""
+    """Activities in the order of their start, and the causes that each waits for; arrays of shape (n,), times in ns."""
 
     rows: IntArray  # position of each activity in the table given
     origin_ns: int  # zero of all times, on the table's clock

@@ -93,7 +93,7 @@ def _tail(start: IntArray, duration: IntArray) -> tuple[int, int]:
 def _cut_end(
     side: str, idle_ns: int, duration_ns: IntArray, count: int
 ) -> tuple[str, dict[str, float]]:
-    """Return what is said of an idle end, and its values."""
+    """Return the text on an idle end, and its values."""
     cut, time_us = len(duration_ns), float(duration_ns.sum()) / 1e3
     ran = f"{cut:,} of {count:,} activities ran {side} it, for {time_us:,.4g} µs"
     text = (
@@ -104,7 +104,7 @@ def _cut_end(
 
 
 def long_gaps(projection: Projection) -> list[Remark]:
-    """Return what the long gaps of a trace are, and the times without them (``long-gap``); none of a folded trace.
+    """Return remarks on the long gaps of a trace, and the times without them (``long-gap``); none of a folded trace.
 
     The values are `gaps`, their number; `gap_us` and `projected_gap_us` of all; `measured_us`,
     `projected_us` and `ratio` without them.

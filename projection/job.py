@@ -175,7 +175,7 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
 
 
 def _collectives(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what one trace communicates in the order of their start, times from its first activity on."""
+    """Return the collectives of one trace in the order of their start, times from its first activity on."""
     first = int(table["start_ns"].min()) if len(table) else 0
     rows = np.flatnonzero((categories(table) == COMMUNICATION).to_numpy())
     part = table.iloc[rows]
@@ -203,7 +203,7 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _offsets(members: pd.DataFrame, labels: Sequence[str]) -> FloatArray:
-    """Return the offset of each trace's clock, from the ends of what it shares with traces that have one already."""
+    """Return the offset of each trace's clock, from the ends of the collectives shared with traces that have one."""
     ends = members.pivot_table(index="meeting", columns="rank", values="end_ns").reindex(
         columns=range(len(labels))
     )
@@ -231,7 +231,7 @@ KIND = ("collective", "group", "ranks", "message_bytes")
 
 
 def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
-    """Return what is sent by each kind of collective, the longest time first.
+    """Return the data that each kind of collective sends, the longest time first.
 
     ``activities`` are rows of a projection (`Projection.activities`), communication only. The
     columns are `KIND`; `count`; `sent_bytes`, of one rank in all of them, NaN where size, ranks or
@@ -262,7 +262,7 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
 
 
 def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
-    """Return what one rank sends in one collective of each kind, NaN where that is not recorded."""
+    """Return the bytes that one rank sends in one collective of each kind, NaN where that is not recorded."""
     sent = np.full(len(kinds), np.nan)
     for name, rows in kinds.reset_index(drop=True).groupby("collective", sort=False):
         if name:
@@ -273,7 +273,7 @@ def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
 
 
 def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
-    """Return what every rank that was traced sends every other: `rank`, `peer`, `collective`, `sent_bytes`.
+    """Return the data that each traced rank sends to each other: `rank`, `peer`, `collective`, `sent_bytes`.
 
     ``traces`` are pairs of a rank and its communication activities. Collectives whose group, size
     or name is not recorded, and messages between two ranks, are left out.
@@ -292,7 +292,7 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def bus_factor(collective: str, ranks: FloatArray) -> FloatArray:
-    """Return by what the bandwidth of a message is multiplied for that of the bus, as nccl-tests define it.
+    """Return the factor from the bandwidth of a message to that of the bus, as nccl-tests define it.
 
     The message is the larger of what a rank gives and gets. It is independent of the number of
     ranks where a link is what bounds the collective; NaN where the collective is not recognised.
@@ -357,7 +357,7 @@ class _Together:
             self.events.append(sorted(events + player.cuts()))
 
     def play(self) -> list[Times]:
-        """Play all meetings, then what is left."""
+        """Play all meetings, then the rest."""
         for number in self.meetings.order:
             self._meet(int(number))
         for rank in range(len(self.players)):
@@ -504,7 +504,7 @@ class Job:
 
     @property
     def _factor(self) -> FloatArray:
-        """By what each transfer changes: the laws are asked of it alone, without the waiting."""
+        """The factor of each transfer: the laws are applied to it alone, without the waiting."""
         members, transfer_ns = self.matched.members, self._transfer
         factor = np.ones(len(members))
         for place, one in enumerate(self.projections):
@@ -520,7 +520,7 @@ class Job:
 
     @cached_property
     def _durations(self) -> list[FloatArray]:
-        """What each rank's activities take on the target, of collectives the transfer, in the order of its graph."""
+        """The time of each rank's activities on the target, in the order of its graph; of collectives the transfer."""
         durations = [one.projected_ns.copy() for one in self.projections]
         projected = self._transfer * self._factor
         for rank in range(len(self.projections)):
@@ -730,7 +730,7 @@ _SAME: Final = ("collective", "group", "ranks", "message_bytes")
 
 
 def _bandwidths(kinds: pd.DataFrame) -> dict[str, FloatArray]:
-    """Return the bandwidths of kinds of collectives, GB/s: what `Job.collectives` says of them."""
+    """Return the bandwidths of kinds of collectives, GB/s, as columns of `Job.collectives`."""
     factor = np.full(len(kinds), np.nan)
     ranks = kinds["ranks"].to_numpy(dtype=float)
     for name in kinds["collective"].unique():
@@ -789,7 +789,7 @@ class _Covered:
         return cls(tuple(unions))
 
     def parts_us(self, begin: FloatArray, end: FloatArray) -> dict[str, float]:
-        """Return what of some stretches of time each of `CAUSES` is, µs."""
+        """Return the time of each of `CAUSES` within some stretches, µs."""
         so_far, parts = 0.0, {}
         for name, union in zip(CAUSES, self.unions, strict=False):
             length = float((covered(union, end) - covered(union, begin)).sum()) / 1e3
@@ -842,7 +842,7 @@ def _common_factors(ranks: Sequence[Sequence[Factor]]) -> list[Factor]:
 def _parts(
     one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wait_ns: FloatArray
 ) -> dict[str, float]:
-    """Return what the time of a rank is made of (`PARTS`), and the total; what waits is split off its collectives."""
+    """Return the parts of a rank's time (`PARTS`), and the total; waiting is split off its collectives."""
     category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
     level = np.where(category == COPY, 3, np.where(category == COMMUNICATION, 1, 0)).astype(
         np.int64

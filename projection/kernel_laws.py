@@ -121,7 +121,7 @@ def of_activities(
 
 
 def of_pairs(paired: pd.DataFrame) -> Rows:
-    """Return the rows of a measurement table that carry what the host measured (``host_duration_us``).
+    """Return the rows of a measurement table with the host's time (``host_duration_us``).
 
     They count as measured alone: the queue before them was empty. A DataError says that the host's
     times are missing or not positive, or that rows lack a dimension of their operator.
@@ -154,7 +154,7 @@ FEW = 10  # pairs below which the median of deviations is no measure of it: of t
 
 @dataclass(frozen=True)
 class Correction:
-    """What measured pairs say of a law in one op class."""
+    """The correction of a law in one op class, from measured pairs."""
 
     factor: float  # median of measured over projected time
     sigma: float  # standard deviation of its logarithm, robust from `FEW` pairs on; NaN for fewer than `FEWEST`
@@ -306,7 +306,7 @@ def calls_of(activities: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
 def of_same_problem(
     calls: pd.DataFrame, problems: pd.DataFrame, how: Literal["median", "min"] = "median"
 ) -> FloatArray:
-    """Return what column ``ratio`` of the problems says of each call, (n_calls,); NaN of calls of other problems.
+    """Return the ``ratio`` of each call's problem, (n_calls,); NaN for calls of other problems.
 
     Problems are the same where all agrees that both tables state: one of the user's may lack what a
     trace records, say the layout.
@@ -397,7 +397,7 @@ def compute_factors(
     queued: BoolArray | None = None,
     trained_for: GPU | None = None,
 ) -> pd.DataFrame:
-    """Return by what the duration of each activity is multiplied on the target.
+    """Return the factor on the duration of each activity on the target.
 
     Activities are those of a dispatch table with classes and work (`traces.summary`): kernels that
     compute, copies and fills. ``law`` is a name of `laws.OF_COMPUTATION`. The predictions of a

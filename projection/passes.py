@@ -213,7 +213,7 @@ def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str
 
 
 def proof(plan: PassPlan, runs: Mapping[str, pd.DataFrame]) -> Coverage:
-    """Return what passes recorded, each a dispatch table, of the places of the plan; each rank must have them all.
+    """Return the coverage of the plan's places by passes, each a dispatch table; each rank must have them all.
 
     Raises DataError: there are no kernels, or passes launch the kernel of a place differently.
     """
@@ -454,7 +454,7 @@ def _checked(durations: pd.DataFrame) -> pd.DataFrame:
 def _folded(
     wanted: pd.DataFrame, given: pd.DataFrame, keys: list[str], steps: pd.Series
 ) -> pd.Series:
-    """Return the place of each kernel within what the passes executed: the whole trace, or one step.
+    """Return the place of each kernel within the execution of a pass: the whole trace, or one step.
 
     It is the number of the occurrence, unless the passes have a kernel more often than the trace,
     in whole steps but not in whole traces: then it is the number within the step.

@@ -154,7 +154,7 @@ class Player:
         return self.finish()
 
     def finish(self) -> Times:
-        """Play what is left after the last cut."""
+        """Play the rest after the last cut."""
         for queue, rows in enumerate(self.members):
             self._stretch(queue, len(rows))
         return Times(self.start, self.end, self.run, self.cpu[:, 0])
@@ -169,7 +169,7 @@ class Player:
         ]
 
     def cut(self, kind: int, number: int) -> None:
-        """Play what one of `cuts` needs, in their order."""
+        """Play all that one of `cuts` needs, in their order."""
         if kind == 0:  # a wait of the CPU ends: its next stretch of work begins
             runs, calls = self.graph.runs, self.graph.calls
             wait, awaited = int(runs.wait[number]), int(runs.awaited[number])
@@ -337,7 +337,7 @@ explains."""
 def critical_path(
     graph: Graph, times: Times, sample: int = 0, *, counted: BoolArray | slice = slice(None)
 ) -> pd.DataFrame:
-    """Return what the last end of a replay had to wait for, back to the beginning.
+    """Return the critical path of a replay, from its beginning to its last end.
 
     It leads from the first start to the last end of the ``counted`` activities (n,), in the order
     of time, without holes: `kind` (see `ACTIVITY` and the others); `row`, the activity (its place

@@ -137,7 +137,7 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
 
 
 def verdict(projection: Projection) -> Remark:
-    """Return what bounds the trace on the target, against what bounded it on the host.
+    """Return a remark on the bound of the trace on the target, against its bound on the host.
 
     ``gpu-sets-pace`` or ``launch-bound`` with the CPU's share of the critical path `before` and
     `after`; ``pace-unknown`` with the share of the GPU's activities where the trace has no calls of
@@ -257,7 +257,7 @@ def other_law(projection: Projection) -> np.ndarray:
 
 
 def remark_table(projection: Projection) -> pd.DataFrame:
-    """Return what the laws say of how they were applied, and why others were used, the longest time first.
+    """Return the laws' remarks on how they were applied, and why others were used, the longest time first.
 
     The columns are `why`, a tuple of `Remark`; `law`, the one used; `other`, whether another one
     was asked for; `count`; `projected_us`.
@@ -462,7 +462,7 @@ def result_of(
     profiling: Profiling | None = None,
     kernels: pd.DataFrame | None = None,
 ) -> Result:
-    """Project a trace, and gather what is to be said of it.
+    """Project a trace, with its tables and remarks.
 
     The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user
     states them (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after
@@ -593,7 +593,7 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 
 
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
-    """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
+    """Return the remarks for readers; ``asked`` says whether phases were to stand for their repeats."""
     notes, rows, laws = [], projection.activities, projection.laws
     count, time, law = (
         repeats_of(rows),
@@ -678,7 +678,7 @@ def device_taken(projection: Projection) -> list[Remark]:
 
 
 def _first(trace: Annotated, projection: Projection) -> list[Remark]:
-    """Return what reading found of the trace, and what of it is left out of the end-to-end time."""
+    """Return the findings of reading the trace, and the parts left out of the end-to-end time."""
     findings = [one for one in projection.doubts.remarks if one.values["finding"].code != "orphan"]
     findings = [*device_taken(projection), *findings]
     table = trace.dispatches

@@ -190,7 +190,7 @@ def _shares(
 
 
 def mean_in(edges: FloatArray, start: FloatArray, end: FloatArray, value: FloatArray) -> FloatArray:
-    """Return the mean over each bin of what is ``value`` from start to end, all of any shape (n,), and 0 elsewhere."""
+    """Return the mean over each bin of a signal that is ``value`` from start to end, all (n,), and 0 elsewhere."""
 
     def ramp(begin: FloatArray) -> FloatArray:
         order = np.argsort(begin, kind="stable")

@@ -51,7 +51,7 @@ MEASURES = (
 def categories(
     activities: pd.DataFrame, *, fills: Literal["copy", "compute"] = "copy"
 ) -> pd.Series:
-    """Return what each activity is to the time split, a Series with the index of the table.
+    """Return the category of each activity in the time split, a Series with the index of the table.
 
     "communication" for collectives and other exchange between GPUs, "copy" for copies and fills by
     the runtime (by a copy engine or by one of the runtime's kernels), "compute" for everything

@@ -56,7 +56,7 @@ Evaluate = Callable[[Place], Mapping[str, Any]]
 
 
 def parse_sweep(text: str) -> Sweep:
-    """Read what a user wants swept; values come in increasing order, each once.
+    """Read a user's sweep; values come in increasing order, each once.
 
     ``text`` is ``FIGURE=START:STOP:STEP``, both ends included whatever the step,
     ``FIGURE=START:STOP`` for `POINTS` values, or ``FIGURE=VALUE,VALUE,...``. A ParameterError says

@@ -320,7 +320,7 @@ _NAMES: Final = {
 
 
 def source_name(source: str) -> str:
-    """Return what a source of error is called: a class of operators, the CPU's speed, gaps, or the trace itself."""
+    """Return the name of a source of error: a class of operators, the CPU's speed, gaps, or the trace itself."""
     return _NAMES.get(source, source)
 
 

@@ -59,7 +59,7 @@ class Profiling:
 
 
 def usual(name: str) -> Profiling:
-    """Return what a profiler usually adds to the CPU's work (hardware/constants.toml).
+    """Return the usual overhead of a profiler on the CPU's work (hardware/constants.toml).
 
     >>> usual("torch").slowdown > 1
     True
@@ -225,7 +225,7 @@ def _between(graph: Graph) -> FloatArray:
 
 
 def _shortened(graph: Graph, taken_ns: float) -> Graph:
-    """Return the graph with so much less work of the CPU before each call, where there is as much."""
+    """Return the graph with this much less work of the CPU before each call, where it has as much."""
     calls = graph.calls
     order = np.lexsort((calls.offset_ns, calls.run))
     run = calls.run[order]

@@ -199,7 +199,7 @@ class Projection:
 
     @property
     def measured_us(self) -> float:
-        """Measured end-to-end time, from the first start to the last end of what counts."""
+        """Measured end-to-end time, from the first start to the last end of the activities that count."""
         edges = self.edges_ns(self.graph.start_ns[None], self.graph.end_ns[None])
         return float(np.diff(edges[0]) @ self.stretch) / 1000.0
 
@@ -212,12 +212,12 @@ class Projection:
 
     @property
     def busy_us(self) -> float:
-        """Measured time in which anything that counts ran."""
+        """Measured time in which an activity that counts ran."""
         return float((self.attributed_ns * self.weights).sum()) / 1000.0
 
     @property
     def overlap_us(self) -> float:
-        """Projected time that activities of what counts run beside others: their sum less the time anything ran."""
+        """Projected overlap of the activities that count: their sum less the time in which any ran."""
         projected = self.projected_ns[self.counted]
         start, rank = self.times.start_ns[0][self.counted], np.zeros(len(projected), dtype=np.int64)
         alone = attributed_time(start, projected, rank)
@@ -355,7 +355,7 @@ def with_collectives(projection: Projection, target: GPU, laws: Laws) -> Project
 def project_activities(
     activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws, *, trained_for: GPU | None = None
 ) -> pd.DataFrame:
-    """Return the dispatch table of a trace with what the laws say of each activity (`Projection.activities`)."""
+    """Return the dispatch table of a trace with the laws' columns (`Projection.activities`)."""
     category = categories(activities)
     communicates = (category == COMMUNICATION).to_numpy()
     queued = is_queued(activities, overheads_of(host, target)[0])

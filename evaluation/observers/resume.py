@@ -70,7 +70,7 @@ class KeptFits(Observer):
             self._check_replaceable()
 
     def before(self, task: Task, course: Course) -> Task:
-        """Take out of the task what was fitted before, where all of its candidates were."""
+        """Answer a task from the file if all of its candidates were fitted before."""
         if not self._checked >= course.folds.keys():
             self._check(course)
         kept = []
