@@ -217,7 +217,7 @@ def read_predictions(file: str | Path) -> Prediction:
 
 
 def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
-    """Return what ``forecast.json`` says of answers, their intervals and where these come from, from `Forecasts.table`.
+    """Return the answers of ``forecast.json``, their intervals and where these come from, from `Forecasts.table`.
 
     ``source`` is the file that errors name. Raises DataError: a column is missing, or a row has an
     answer without an interval.

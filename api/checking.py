@@ -469,7 +469,7 @@ def _scored(
 def _host_error(
     run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float
 ) -> dict[str, Any]:
-    """Return what the run errs by from its own host and from the other one, on the workloads that both measured."""
+    """Return the errors of the run from its host and from the other one, on the workloads that both measured."""
     host_trained = _host(run.trained)
     if host_trained is None or not frame["device"].eq(host_trained).any():
         return {}
@@ -843,7 +843,7 @@ def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
 def _candidates(
     model: TrainedModel, host: GPU, frame: pd.DataFrame
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return what could be measured, and which of it the data already hold for the target."""
+    """Return the workloads that could be measured, and which of these the data already hold for the target."""
     target = model.recipe.target
     rows = one_per_problem(rows_of(frame, host.name), model.recipe.metric)[0]
     theirs = frame[frame["device"].eq(target.name)]

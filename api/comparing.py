@@ -512,7 +512,7 @@ _PHYSICS: Final = ("residual", "gpu", "model")
 
 
 def _answers(given: object) -> dict[str, Any] | None:
-    """Return what the JSON of a projection or of forecasts says, from what was returned or saved; else None."""
+    """Return the JSON of a projection or of forecasts, from a result or a saved file; else None."""
     if isinstance(given, ProjectedTrace | Forecasts):
         return dict(given.document().data)
     if isinstance(given, Prediction):
@@ -854,7 +854,7 @@ def _evidence(run: object, parameter: str) -> tuple[dict[str, Any], pd.DataFrame
 
 
 def _names(paths: Sequence[Path]) -> tuple[str, ...]:
-    """Return the last parts of paths that all differ, as what they are called."""
+    """Return the last parts of paths that all differ, as their names."""
     for parts in zip(*(reversed(path.resolve().parts) for path in paths), strict=False):
         if len(set(parts)) == len(paths):
             return parts

@@ -126,7 +126,7 @@ class Ingested(Result):
         )
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
-        """Return the page, which says what it was ``made`` of, where that is given."""
+        """Return the page, which names what it was ``made`` of, if given."""
         held, ending = counted(self.rows, "measurement"), footer(made or {})
         return page(replace(self.document(held), title="What was read", lead=held, footer=ending))
 

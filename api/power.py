@@ -17,7 +17,7 @@ class PowerPlan(Result, runs.Plan):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per setting of the protocol: its value, and what it rests on."""
+        """One row per setting of the protocol: its value and its source."""
         return pd.DataFrame(plan_rows(self), columns=["setting", "value", "because"])
 
     def document(self) -> Document:
@@ -34,7 +34,7 @@ class PowerRecording(Result, power_recording.Recorded):
         return pd.DataFrame([vars(protocol) for protocol in self.protocols])
 
     def document(self) -> Document:
-        """Return how each kernel was recorded for readers, and what to call next."""
+        """Return how each kernel was recorded for readers, and the next command."""
         return record_document(self)
 
 

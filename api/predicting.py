@@ -339,7 +339,7 @@ def predict(
 
 
 def _without_host_time(error: NoDurationError, asked: _Asked) -> DataError:
-    """Return what to say of rows that lack what a run with a host predicts from."""
+    """Return the error of rows that lack the inputs of a run with a host."""
     host = asked.model.recipe.host
     if host is None:
         return error
@@ -440,7 +440,7 @@ class _Survey:
         self._times: list[np.ndarray] = []
 
     def see(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Gather from some of the rows; return those to predict, where there is a host those that it measured."""
+        """Survey some of the rows; return those to predict: with a host, the rows that it measured."""
         rows = refuse_unknown_models(rows)
         host, metric = self._recipe.host, self._recipe.metric
         if host is not None:
@@ -649,7 +649,7 @@ def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """Yield what a task makes of each item, in order, worked out by `THREADS` at once and no more than that ahead."""
+    """Yield the result of a task for each item, in order, computed by `THREADS` threads and no more than that ahead."""
     waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(
         THREADS
@@ -722,7 +722,7 @@ class Explanation(Shown):
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What each part of the model says (`models.explanation.Part`)."""
+        """The contribution of each part of the model (`models.explanation.Part`)."""
         return self.found.parts
 
     @property

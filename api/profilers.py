@@ -183,7 +183,7 @@ class StatedProfiler:
 
     @classmethod
     def of(cls, given: Fidelity | Path | str) -> StatedProfiler:
-        """Return what is given; a DataError says that it is not the JSON of `flopcast fidelity`."""
+        """Return the statement that is given; a DataError says that it is not the JSON of `flopcast fidelity`."""
         if isinstance(given, Fidelity):
             return cls._of(given.to_dict(), "fidelity")
         path = Path(given)
@@ -212,7 +212,7 @@ class StatedProfiler:
         return cls(None, steps_us, unprofiled_us, source)
 
     def profiling(self, label: str) -> Profiling:
-        """Return what is stated of a trace; a DataError says that `fidelity` did not see it."""
+        """Return the statement on a trace; a DataError says that `fidelity` did not see it."""
         if self.usual is not None:
             return self.usual
         for profiled, step_us in self.steps_us.items():

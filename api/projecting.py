@@ -673,7 +673,7 @@ class Inputs:
     def read(
         self, traces: Sequence[Path | str | Sequence[Path | str]]
     ) -> Iterator[tuple[str, Annotated]]:
-        """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
+        """Yield the traces with their names; one that cannot be read is an error, and so is none at all."""
         label = None
         for label, trace in traces_of(paths_of(traces, "traces"), self.options):
             possible = with_possible_times(trace, label)
@@ -706,7 +706,7 @@ class Inputs:
             raise error.within(source) from error
 
     def profiling(self, label: str) -> Profiling | None:
-        """Return what is stated of the profiler of a trace, if anything is."""
+        """Return the statement on the profiler of a trace, if there is one."""
         if self.profiler is None:
             return None
         return self.profiler.profiling(label)

@@ -105,7 +105,7 @@ def _now() -> dict[str, Any]:
 
 
 def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> dict[str, Any]:
-    """Return what ``metrics.json`` holds under ``provenance`` of what was ``asked``: the command line, or the call.
+    """Return ``provenance`` of ``metrics.json`` of what was ``asked``: the command line, or the call.
 
     These are ``command``; ``files``, a list of name, bytes and sha256 of each; ``where``, the
     conditions as texts; ``seed``; ``date``, UTC; ``machine``: cpu, cores, os and python. All but
@@ -124,7 +124,7 @@ def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> d
 
 
 def call_text(function: Any, given: Mapping[str, Any]) -> str:
-    """Return a call of the front door as it would be written, without what is as by default or changes no result.
+    """Return a call of the API as it would be written, without defaults and without options that change no result.
 
     >>> import flopcast as fc
     >>> call_text(fc.gpu, {"name": Path("mine.toml")})
@@ -242,7 +242,7 @@ def _noise(dataset: Dataset, measured: Measurements) -> dict[str, Any] | None:
 
 
 def _campaigns(competition: Competition) -> dict[str, Any]:
-    """Return ``campaigns`` of ``metrics.json``: whether whole ones were resampled, and what a new one errs by."""
+    """Return ``campaigns`` of ``metrics.json``: whether whole ones were resampled, and the error in a new one."""
     campaigns, new = competition.campaigns, competition.new_campaign
     if campaigns is None:
         return {}
@@ -279,7 +279,7 @@ def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.
 
 
 def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> dict[str, Any]:
-    """Return what each model errs by on the workloads that are not irregular, under a scheme; nothing where all are."""
+    """Return the error of each model on the regular workloads, under a scheme; nothing without irregular ones."""
     if not irregular.any() or irregular.all():
         return {}
     of_scheme = predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]

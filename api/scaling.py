@@ -524,7 +524,7 @@ class PublishedScaling(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """What was published beside what the laws give."""
+        """The published figures beside those of the laws."""
         return self.reproduced
 
     def document(self) -> Document:

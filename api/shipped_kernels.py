@@ -23,7 +23,7 @@ _METRIC: Final = "duration_us"
 def predict_shipped(
     rows: pd.DataFrame, notes: Sequence[Remark], level: float, target: str
 ) -> Prediction:
-    """Return what ships of kernels of MI300X and MI355X says of rows, as `readers.read_rows` returns them.
+    """Return the answers of the shipped models of MI300X's and MI355X's kernels to rows of `readers.read_rows`.
 
     Raises DataError: not one row can be predicted.
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TermModels(Result):
-    """A formula for each metric of each region, and what it predicts.
+    """A formula for each metric of each region, and its predictions.
 
     Attributes
     ----------

@@ -328,7 +328,7 @@ def _with_cost(rows: pd.DataFrame, target_cost: str, units: Any) -> pd.DataFrame
 
 
 def _depend_on(dataset: Dataset, digest: str, settings: Sequence[Any]) -> dict[str, str]:
-    """Return what fits that are kept depend on: who goes on with them has the same."""
+    """Return all that kept fits depend on: a run that resumes them has the same."""
     named, left_out, brought, suite, quick, select, trees, seed = settings
     brought_models = [(candidate.name, candidate.estimator.get_params()) for candidate in brought]
     stated = {

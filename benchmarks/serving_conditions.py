@@ -137,7 +137,7 @@ def learnt(runs: pd.DataFrame) -> Ratios:
 
 
 def processes(rows: pd.DataFrame) -> dict[str, Ratios]:
-    """Return what is learnt of speculation, then of prompts apart, with the ratios of speculation taken out."""
+    """Return the ratios of speculation, then of prompts apart, with the ratios of speculation taken out."""
     alone = rows["speculation"].eq(MTP) & rows["apart"].eq("")
     ratios = {}
     for time in TIMES:
@@ -156,7 +156,7 @@ def processes(rows: pd.DataFrame) -> dict[str, Ratios]:
 
 
 def left_out(ratios: Ratios) -> pd.DataFrame:
-    """Return a row for each run and question of `LEFT_OUT`: what it misses and the deviation that was said."""
+    """Return a row for each run and question of `LEFT_OUT`: its error and the deviation that was stated."""
     runs, tables = ratios.runs, []
     tenths = np.random.default_rng(0).integers(0, FOLDS, len(runs))
     for question, level in LEFT_OUT.items():
@@ -221,7 +221,7 @@ def new_models(rows: pd.DataFrame, learnt: Mapping[str, Ratios], sample: Path, d
 def total(
     asked: pd.DataFrame, plain: FloatArray, spread: FloatArray, learnt: Mapping[str, Ratios]
 ) -> pd.DataFrame:
-    """Return what forecasts of one model's settings miss, whose runs the processes have not seen."""
+    """Return the errors of forecasts of one model's settings, whose runs the processes have not seen."""
     makers = np.array(vendors(asked))
     drafted = asked["speculation"].eq(MTP).to_numpy()
     apart = asked["apart"].eq(APART).to_numpy()

@@ -101,7 +101,7 @@ def with_times(rows: pd.DataFrame, times: pd.DataFrame | None = None) -> pd.Data
 
 
 def new_times(rows: pd.DataFrame, sample: Path, data: Path) -> pd.DataFrame:
-    """Return ``tpot_ms`` and ``ttft_ms`` of settings, each forecast by what was learnt without its model."""
+    """Return ``tpot_ms`` and ``ttft_ms`` of settings, each forecast without the runs of its model."""
     runs = published(sample, data)
     every, asked = (points_of(table).names["model"] for table in (runs, rows))
     times = pd.DataFrame(index=rows.index, columns=list(TIMES), dtype=float)
@@ -190,7 +190,7 @@ def inside(rows: pd.DataFrame, missed: pd.DataFrame, spreads: FloatArray) -> Boo
 
 
 def line(name: str, missed: pd.Series) -> str:
-    """Return mean and median error in percent, and the median of what is forecast too much."""
+    """Return mean and median error in percent, and the median bias."""
     error = 100.0 * np.abs(np.expm1(missed))
     bias = 100.0 * np.expm1(np.median(missed))
     return f"{name} {error.mean():.1f} / {np.median(error):.1f} % (bias {bias:+.1f})"

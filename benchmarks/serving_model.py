@@ -149,7 +149,7 @@ PRIOR: Final = {
 
 
 def published(sample: Path, data: Path) -> pd.DataFrame:
-    """Return the runs to learn from, complete, with ``weight``-less times; what cannot be is left out.
+    """Return the runs to learn from, complete, with ``weight``-less times, without impossible runs.
 
     The sample lists runs of DeepSeek-R1 as runs of DeepSeek-V3 too: a run is taken once.
     A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose
@@ -278,7 +278,7 @@ def _constants(
 
 
 def first_fit(time: str, count: int) -> Fit:
-    """Return what a fit starts from: the terms and lengths, no constants, and no weights for so many runs."""
+    """Return the start of a fit: the terms and lengths, no constants, and no weights for this many runs."""
     amplitudes, lengths, noise = START[time]
     return Fit(
         {"": np.zeros(1)},
@@ -320,7 +320,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Learnt:
-    """A fit, the rows that it has learnt, and what to ask it with."""
+    """A fit, the rows that it has learnt, and the points to ask it with."""
 
     fit: Fit
     places: np.ndarray
@@ -349,7 +349,7 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
 
 
 def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
-    """Return trees that learnt what the law misses of the same rows."""
+    """Return trees fitted to the residuals of the law on the same rows."""
     learnt_runs = runs.iloc[learnt.places]
     words = tuple(
         (name, word) for name in WORDS for word in sorted({*learnt_runs[name].fillna("")}) if word
@@ -478,7 +478,7 @@ def amd(runs: pd.DataFrame) -> np.ndarray:
 def errors(
     points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any = None
 ) -> pd.DataFrame:
-    """Return the errors on what was left out, a row each: ``question``, ``group``, ``place``, ``missed``, ``given``.
+    """Return the errors on left-out runs, a row each: ``question``, ``group``, ``place``, ``missed``, ``given``.
 
     All is learnt anew without what is asked, of runs whose prompts and answers are the same GPUs',
     and AMD's; for known settings the constants are those of all runs.
@@ -589,7 +589,7 @@ def _vendor(missed: pd.DataFrame, runs: pd.DataFrame) -> np.ndarray:
 
 
 def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
-    """Return what later runs rest on, with the earlier ones learnt from."""
+    """Return the bases of later runs, with the earlier ones learnt from."""
     places = later["place"].to_numpy()
     together = (runs["apart"] != "yes").to_numpy() & ~amd(runs)
     before = np.setdiff1d(np.flatnonzero(together), places)
@@ -687,7 +687,7 @@ def later_covered(
 
 
 def roofline(points: Points, time: str) -> FloatArray:
-    """Return what peak rates alone say: reading or computing, whichever takes longer; of a prompt, computing."""
+    """Return the time by peak rates alone: reading or computing, whichever takes longer; of a prompt, computing."""
     one, first = points.steps.tpot, points.steps.ttft
     if time == "ttft_ms":
         return first["products"] + first["experts"] + first["scores"]

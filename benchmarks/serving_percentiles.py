@@ -70,7 +70,7 @@ def learnt(traits_of: FloatArray, logs: FloatArray, weights: FloatArray) -> Floa
 def without_each(
     runs: pd.DataFrame, traits_of: FloatArray, logs: FloatArray, weights: FloatArray, by: str
 ) -> FloatArray:
-    """Return what each run misses where those that share its ``by`` are left out."""
+    """Return the error of each run when those that share its ``by`` are left out."""
     groups = runs[by].to_numpy()
     missed = np.empty(len(logs))
     for group in np.unique(groups):
@@ -90,7 +90,7 @@ def nine_in_ten(missed: FloatArray, groups: np.ndarray) -> float:
 
 
 def taught(runs: pd.DataFrame, time: str) -> FloatArray:
-    """Return what the model of serving was taught of runs: AMD's medians, the means of others."""
+    """Return the times of runs that the model of serving learnt: AMD's medians, the means of others."""
     amd = np.array(process.vendors(runs)) == "AMD"
     return np.where(amd, runs[f"{time}_{STATED[AMD_STATES]}"], runs[f"{time}_mean"])
 
@@ -103,7 +103,7 @@ def asked_rows(runs: pd.DataFrame, percentile: str) -> BoolArray:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What runs say of one percentile."""
+    """The fit of one percentile."""
 
     rows: BoolArray  # which of the runs tell of it; shape (n_runs,)
     base: FloatArray  # what the model of serving was taught of these, ms
@@ -113,7 +113,7 @@ class Learnt:
 
 
 def percentile_of(runs: pd.DataFrame, time: str, percentile: str) -> Learnt:
-    """Return what runs of `stated` say of a percentile of a time."""
+    """Return the fit of a percentile of a time to runs of `stated`."""
     rows = asked_rows(runs, percentile)
     stating = runs[rows].reset_index(drop=True)
     base = taught(stating, time)

@@ -49,7 +49,7 @@ class Stack:
     given: tuple[int, int]
 
     def left(self, level: float, slope: float) -> FloatArray:
-        """Return what the two runs leave of the others, with a level and a slope of the stack."""
+        """Return the residuals of the other runs after two, with a level and a slope of the stack."""
         pair = np.array(self.given)
         rest = np.setdiff1d(np.arange(len(self.missed)), pair)
         moved = self.octaves - MIDDLE
@@ -58,7 +58,7 @@ class Stack:
         return self.missed[rest] - whole[np.ix_(rest, pair)] @ spread
 
     def factor(self) -> FloatArray:
-        """Return what one factor for the stack leaves of the others."""
+        """Return the residuals of the other runs with one factor for the stack."""
         rest = np.delete(self.missed, list(self.given))
         return rest - self.missed[list(self.given)].mean()
 
@@ -107,7 +107,7 @@ def _stacks_of(
 
 
 def chosen(stacks: Sequence[Stack]) -> list[FloatArray]:
-    """Return what is left of each stack with the level and the slope that err least on other models."""
+    """Return the residuals of each stack with the level and the slope that err least on other models."""
     sizes = [*itertools.product(LEVELS, SLOPES)]
     left = {}
     for size in sizes:

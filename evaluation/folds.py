@@ -153,7 +153,7 @@ class TrainingRows:
         return self._frame(values)
 
     def _inner_groups(self, scheme: str) -> PairedAndUnpaired | None:
-        """Return the sets of rows that inner folds keep whole: the groups if models are given them, else the problems."""
+        """Return the sets of rows that inner folds keep whole: groups if models are given them, else problems."""
         if scheme not in self.tell_groups:
             return self.repeats
         if self.unpaired is None:

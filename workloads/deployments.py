@@ -485,7 +485,7 @@ def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str |
 
 
 def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield tp, dp and ep of so many GPUs: all share each layer; of mixtures the experts too, or only these."""
+    """Yield tp, dp and ep of this many GPUs: all share each layer; of mixtures the experts too, or only these."""
     if model.experts and size > 1:
         ways = [(size, 1, 1), (size, 1, size), (1, size, size)]
     else:
@@ -496,7 +496,7 @@ def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[
 
 
 class _Drawn:
-    """Times of instances with so many requests under way, shape (instances, users), and figures derived from them."""
+    """Times of instances by requests under way, shape (instances, users), and figures derived from them."""
 
     def __init__(
         self,
@@ -547,7 +547,7 @@ class _Drawn:
         return works
 
     def _power(self, place: int, step: Work, tokens: FloatArray) -> FloatArray:
-        """Return drawn powers (W) of a GPU of an instance that ends so many tokens a second, shape (draws, ...)."""
+        """Return drawn powers (W) of a GPU of an instance by its tokens a second, shape (draws, ...)."""
         gpu = self.instances[place].setting.gpu
         spread = np.exp(power_spread(gpu) * self.normal_power[:, 0])
         power = power_w(step, tokens, gpu)

@@ -109,14 +109,14 @@ class Ratios:
 
 @dataclass(frozen=True)
 class Part:
-    """What one level says of pairs of runs; shape (n, m)."""
+    """How alike pairs of runs are at one level; shape (n, m)."""
 
     shared: BoolArray  # whether they agree in its columns
     near: FloatArray  # 1 with as many requests under way, 0 far from it
 
 
 def parts(one: pd.DataFrame, two: pd.DataFrame) -> list[tuple[str, Part]]:
-    """Return by `LEVELS` what pairs of runs share."""
+    """Return the `Part` of pairs of runs at each of `LEVELS`."""
     octaves = [np.log2(frame["concurrency"].to_numpy(dtype=np.float64)) for frame in (one, two)]
     # Matérn of order 3/2 (Rasmussen and Williams, equation 4.17)
     apart = np.sqrt(3.0) * np.abs(octaves[0][:, None] - octaves[1]) / OCTAVES

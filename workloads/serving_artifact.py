@@ -111,7 +111,7 @@ def seal_of(columns: pa.Table, texts: Mapping[str, str]) -> str:
 
 
 def read(file: Path, *, ours: bool = False) -> Parts:
-    """Return what a file of a model of serving holds.
+    """Return the content of a file of a model of serving.
 
     ``ours`` is the file of the package, which the package's own list of hashes covers.
 

@@ -203,7 +203,7 @@ class Served:
 
 @dataclass(frozen=True)
 class ServingModel:
-    """Runs with weights, and what else was learnt.
+    """Runs with weights, and the other learnt figures.
 
     Attributes
     ----------
@@ -252,7 +252,7 @@ class ServingModel:
         return points_of(self.runs, slower=self.slower)
 
     def served(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> Served:
-        """Return the times of settings, with their spread and what they rest on.
+        """Return the times of settings, with their spread and basis.
 
         ``rows`` are of the operator ``serving``, with the figures of their models
         (`workloads.serving.described`); ``user_gpu`` is a GPU that the catalogue does not have, or has
@@ -468,7 +468,7 @@ class ServingModel:
         queued: np.ndarray,
         makers: Sequence[str],
     ) -> _Rests:
-        """Return what a time of settings rests on: on published runs, or on own ones too where that is surer.
+        """Return the rests of a time of settings: published runs, or the user's too where that is surer.
 
         Two own runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the
         square of `nearness` says between that and the other runs. One alone is another setting
@@ -483,7 +483,7 @@ class ServingModel:
         if not (learnt & self._owned).any():
             return rests
         every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
-        once = [basis if before == (KNOWN,) else _seldom(basis) for basis, before in every]
+        once = [basis if before == (KNOWN,) else _as_new_setting(basis) for basis, before in every]
         with_runs = _rested(once, fit, queued, makers).drawn_to_two(
             self._two_near(near, time), fit, queued
         )
@@ -547,7 +547,7 @@ class ServingModel:
     def _of_runs(
         self, rows: pd.DataFrame, users: FloatArray, user_gpu: GPU | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithms of times per token with so many requests under way, and those of the law."""
+        """Return the logarithms of times per token with ``users`` requests under way, and those of the law."""
         asked = rows.assign(concurrency=users).reset_index(drop=True)
         points, whole = (
             points_of(asked, user_gpu, self.slower),
@@ -757,7 +757,7 @@ class ServingModel:
 
 
 def load(file: Path, *, ours: bool = False) -> ServingModel:
-    """Return a model that was saved; `serving_artifact.read` says what is checked.
+    """Return a saved model; `serving_artifact.read` checks it.
 
     ``ours`` is the file of the package.
 
@@ -865,7 +865,7 @@ class _Rests:
 def _rested(
     basis: Sequence[tuple[str, ...]], fit: Fit, queued: np.ndarray, makers: Sequence[str]
 ) -> _Rests:
-    """Return what a time rests on, given its basis."""
+    """Return trust and spread of a time, given its basis."""
     spreads = {maker: of_vendor(fit.spreads, maker) for maker in set(makers)}
     parts = {maker: of_vendor(fit.trust, maker) for maker in set(makers)}
     asked = list(zip(basis, queued, makers, strict=True))
@@ -874,7 +874,7 @@ def _rested(
     return _Rests(np.array([" and ".join(one) for one in basis]), trust, within, within)
 
 
-def _seldom(basis: tuple[str, ...]) -> tuple[str, ...]:
+def _as_new_setting(basis: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(NEW_SETTING if one == KNOWN else one for one in basis)
 
 
@@ -1037,7 +1037,7 @@ def groups(rows: pd.DataFrame, user_gpu: GPU | None = None) -> np.ndarray:
 
 
 def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndarray]:
-    """Return what runs have in common with others (`Points.names`)."""
+    """Return the names that runs share with others (`Points.names`)."""
 
     def hashed(column: np.ndarray) -> np.ndarray:
         return pd.util.hash_array(column, categorize=True)
@@ -1280,7 +1280,7 @@ def _shared(rows: _Side, columns: _Side, name: str) -> Iterator[tuple[np.ndarray
 def bases(
     asked: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray]
 ) -> list[tuple[str, ...]]:
-    """Return what answers rest on, given the names of the runs learnt from (`Points.names`)."""
+    """Return the bases of answers, given the names of the runs learnt from (`Points.names`)."""
     news = {"vendor": NEW_VENDOR, "engine": NEW_ENGINE, "GPU": NEW_GPU, "model": NEW_MODEL}
     news |= {"combination": NEW_COMBINATION, "lengths": NEW_SETTING}
     lacking = {basis: ~_among(asked[name], trained[name]) for name, basis in news.items()}
@@ -1335,7 +1335,7 @@ def trusted(
 def spread_of(
     basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int
 ) -> float:
-    """Return the standard deviation of what rests on all of these (`Fit.spreads`)."""
+    """Return the standard deviation of a time that rests on all of these (`Fit.spreads`)."""
     spread = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
     if NEW_RELEASE in basis:
         return max(spread, table[NEW_RELEASE][queued])

@@ -40,7 +40,7 @@ MEASURED: Final[Mapping[str, tuple[float, float]]] = {
 
 @dataclass(frozen=True)
 class Percentile:
-    """A percentile over the time that a forecast says.
+    """The ratio of a percentile to the forecast time.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Percentile:
 
 @dataclass(frozen=True)
 class _OfMeans(Percentile):
-    """A percentile that forecasts on AMD's GPUs say themselves."""
+    """The ratio of a percentile that the forecast already is on AMD's GPUs: 1 there."""
 
     def of(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> tuple[FloatArray, FloatArray]:
         logs, spread = super().of(rows, user_gpu)
@@ -105,7 +105,7 @@ def traits(rows: pd.DataFrame, user_gpu: GPU | None = None) -> FloatArray:
 
 
 def limit(parameter: str, given: object) -> tuple[float, str]:
-    """Return a limit in milliseconds and the percentile that it is of; "" is the time that forecasts say.
+    """Return a limit in milliseconds and its percentile; "" is the time that forecasts give.
 
     Raises ParameterError: it is no time above 0, or of a percentile that no public run states.
 

@@ -33,7 +33,7 @@ _DRAFTS_OF_MTP: Final = re.compile(r"mtp|\w+_mtp|nextn|eagle|speculative")
 
 
 def check_speculation(word: object) -> str:
-    """Return how tokens are drafted; a ParameterError names what was measured."""
+    """Return how tokens are drafted; a ParameterError names the measured ways."""
     lower = str(word).lower()
     if lower not in SPECULATIONS:
         raise ParameterError(
@@ -70,14 +70,14 @@ class Gain:
 
 
 def ratios(time: str) -> Ratios:
-    """Return what runs with speculation taught of a time: ``tpot_ms`` or ``ttft_ms``."""
+    """Return the ratios learnt from runs with speculation of a time: ``tpot_ms`` or ``ttft_ms``."""
     learnt = process(f"speculation|{time}")
     assert learnt is not None
     return learnt
 
 
 def gain(rows: pd.DataFrame, time: str, user_gpu: GPU | None = None) -> Gain:
-    """Return what speculation changes in a time of settings.
+    """Return the gain of speculation in a time of settings.
 
     ``rows`` are of the operator ``serving``, with the figures of their models; ``user_gpu`` is a GPU that
     the catalogue does not have, or has otherwise.
