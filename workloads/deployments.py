@@ -326,7 +326,7 @@ def _measured_cuts(
 ) -> list[_Instance]:
     """Return the instances without those that differ from measured runs only in an `ep` that nobody asked for.
 
-    A client does not ask which experts lie where: own runs with tp 8 are what tp 8 means to their
+    A client does not ask which experts lie where: the user's runs with tp 8 are what tp 8 means to their
     user.
     """
     if question.ep or not any(served.from_runs):

@@ -45,7 +45,7 @@ class Conditions:
         GPUs of each replica that only read prompts, beside those that write answers; 0 where all do
         both.
     runs_speculation : str
-        How the own runs drafted tokens that the source of times has learnt from.
+        How the user's runs drafted tokens that the source of times has learnt from.
     """
 
     speculation: str = NONE
@@ -76,7 +76,7 @@ class Conditions:
         return served
 
     def _drafted(self, said: Served, rows: pd.DataFrame, gpu: GPU, from_runs: BoolArray) -> Served:
-        """Return times with speculation, or those that own runs with speculation tell of without it."""
+        """Return times with speculation, or without it as the user's runs with speculation imply."""
         asked = self.speculation != NONE
         if not asked and self.runs_speculation == NONE:
             return said

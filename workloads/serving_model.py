@@ -212,7 +212,7 @@ class ServingModel:
     fits : mapping of str to Fit
         By `TIMES`.
     about : mapping
-        Date, sources, licence; of own runs that were added by `calibrated` their settings and the
+        Date, sources, licence; of the user's runs that were added by `calibrated` their settings and the
         place of the first.
     slower : mapping of str to float
         Logarithms of how many times longer kernels take than their peak says, against other GPUs
@@ -394,7 +394,7 @@ class ServingModel:
     def _stacks(
         self, runs: pd.DataFrame, points: Points, user_gpu: GPU | None
     ) -> dict[str, dict[str, tuple[float, float]]]:
-        """Return `Fit.stacks` of each time, with those of own runs added that have none.
+        """Return `Fit.stacks` of each time, with those of the user's runs added that have none.
 
         What the runs of a deployment missed (its median) is a measurement of the stack's factor,
         with the deviation of what the answer rests on and of that between models. Before them it is
@@ -434,7 +434,7 @@ class ServingModel:
 
     @cached_property
     def _owned(self) -> BoolArray:
-        """Which runs are one's own."""
+        """Which runs are the user's."""
         return np.arange(len(self.runs)) >= self.about.get("own_from", len(self.runs))
 
     @property
@@ -445,7 +445,7 @@ class ServingModel:
         return int(each.nunique().gt(1).sum())
 
     def _released(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return settings, those without a release with that of the last own run on their GPU with their engine."""
+        """Return settings, those without a release with that of the user's last run on their GPU and engine."""
         places = zip(
             *(texts(self.runs[self._owned], name) for name in ("device", "engine")), strict=True
         )
@@ -470,7 +470,7 @@ class ServingModel:
     ) -> _Rests:
         """Return the rests of a time of settings: published runs, or the user's too where that is surer.
 
-        Two own runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the
+        Two of the user's runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the
         square of `nearness` says between that and the other runs. One alone is another setting
         of what was measured.
         """
@@ -496,7 +496,7 @@ class ServingModel:
         return {name: codes[runs] for name, codes in self._points.names.items()}
 
     def _two_near(self, near: FloatArray, time: str) -> FloatArray:
-        """Return how near the second of two own runs is, with unlike numbers of requests under way, shape (n,)."""
+        """Return how near the second of the user's runs is, with unlike requests under way, shape (n,)."""
         measured = self.fits[time].weights[self._owned] != 0
         users = as_numbers(self.runs, "concurrency")[self._owned]
         nearest = [
@@ -514,7 +514,7 @@ class ServingModel:
         near: FloatArray,
         user_gpu: GPU | None,
     ) -> FloatArray:
-        """Return times per token, kept in the bounds that own runs of the setting with fewer and more requests give.
+        """Return times per token, kept in the bounds of the user's runs of the setting with fewer and more requests.
 
         Between two runs that are slower by one factor the process draws back to its mean, and may
         say that more requests are served faster. If the run with more requests takes longer, no
@@ -575,7 +575,7 @@ class ServingModel:
         return largest
 
     def _most_near(self, here: Points, near: FloatArray) -> dict[str, FloatArray]:
-        """Return the same of the own runs that match each setting, where any does."""
+        """Return the same of the user's runs that match each setting, where any does."""
         largest = self._most(here, np.ones(len(self.runs), dtype=bool))
         matched = near >= MATCHED
         for name, values in largest.items():
@@ -633,7 +633,7 @@ class ServingModel:
         return remarks
 
     def calibrated(self, runs: pd.DataFrame, user_gpu: GPU | None = None) -> ServingModel:
-        """Return the model with measured runs of one's own added to those that it was learnt from.
+        """Return the model with the user's measured runs added to those that it was learnt from.
 
         Raises DataError: no run has a time, a model with figures and a GPU of the catalogue.
         """
@@ -841,7 +841,7 @@ class _Rests:
     spread: FloatArray  # the same, wider beyond that
 
     def drawn_to_two(self, near: FloatArray, fit: Fit, queued: np.ndarray) -> _Rests:
-        """Return the same with two own runs so near (0 to 1) to each setting."""
+        """Return the same with two of the user's runs this near (0 to 1) to each setting."""
         of_two = np.minimum([fit.spreads[TWO_RUNS][crowd] for crowd in queued], self.within)
         within = np.sqrt(near**2 * of_two**2 + (1.0 - near**2) * self.within**2)
         trust = near[:, None] * (1.0, 0.0) + (1.0 - near)[:, None] * self.trust

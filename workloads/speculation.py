@@ -50,7 +50,7 @@ def drafted(rows: pd.DataFrame) -> BoolArray:
 
 
 def check_same_drafts(about: Mapping[str, Any], drafts: str) -> None:
-    """Refuse own runs that draft tokens otherwise than those that a model has learnt from already."""
+    """Refuse the user's runs that draft tokens otherwise than those that a model has learnt from already."""
     before = about.get(OWN, NONE)
     if "own_from" in about and before != drafts:
         raise ParameterError(
