@@ -148,6 +148,8 @@ def forecast_document(
         if one.layers:
             drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
             sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
+        if one.ranks:
+            sections.insert(2, Section("Ranks", [_rank_table(one)], "ranks", "Ranks"))
         if need is not None:
             beside = [one.needed(need, level).told, *beside]
         opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
@@ -692,6 +694,38 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
     )
 
 
+def _rank_table(one: Forecast) -> Table:
+    """Return what every rank does until the job ends."""
+    times, unit = _scale(one)
+    cells = []
+    for rank in one.ranks:
+        behind = "–"
+        if rank.behind_s is not None:
+            behind = figure(times * rank.behind_s)
+        seconds = [figure(times * getattr(rank, name)) for name in _OF_RANK]
+        cells.append([str(rank.rank), *seconds, behind])
+    heads = [f"{head}, {unit}" for head in (*_OF_RANK.values(), "behind")]
+    caption = (
+        "The times of a row but the last add up to the job. Late sender and collective are waits: "
+        "for a partner that has not begun to send, for the last rank. Behind: how much later than "
+        "the first it comes to collectives, in the mean."
+    )
+    if len(cells) > SHOWN:
+        folded = f"All {len(cells):,} ranks"
+    else:
+        folded = ""
+    return Table(
+        columns("rank", numbers=heads), rows(cells), "Ranks", caption, shown=SHOWN, folded=folded
+    )
+
+
+_OF_RANK: Final = {
+    "computing_s": "computes",
+    "messages_s": "messages",
+    "late_sender_s": "late sender",
+    "collective_s": "collective",
+    "done_early_s": "done early",
+}
 _SECONDS: Final = ("compute_s", "message_s")
 _WHEN: Final = ("start_s", "end_s")
 _MAY_BE_ASSUMED: Final = (
@@ -839,6 +873,8 @@ def _json(
     result["remarks"] = [note.to_dict() for note in one.remarks]
     if one.layers:
         result["layers"] = [asdict(layer) for layer in one.layers]
+    if one.ranks:
+        result["ranks"] = [asdict(rank) for rank in one.ranks]
     if need is not None:
         result["sure"] = one.sure(need)
         result["need"] = None if one.reason is not None else one.needed(need, level).told.to_dict()

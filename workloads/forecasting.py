@@ -56,7 +56,8 @@ from .inference import (
 )
 from .kernel_times import Sources, Times
 from .known_models import configured_as
-from .layer_graph import GraphSetting, complete_graph, is_graph
+from .layer_graph import GraphSetting, LayerGraph, complete_graph, is_graph
+from .rank_times import Course, LayerSpan, RankTimes
 from .releases import (
     BY_KIND,
     DRAWS,
@@ -168,6 +169,8 @@ class Forecast:
         What the answer rests on and assumes.
     layers : tuple of LayerTime
         Of a graph, in the order in which they run; empty otherwise.
+    ranks : tuple of RankTimes
+        Of an MPI program's trace: what every rank does until the job ends, and what it waits for.
     """
 
     setting: Setting | GraphSetting | None
@@ -185,6 +188,7 @@ class Forecast:
     details: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     layers: tuple[LayerTime, ...] = ()
+    ranks: tuple[RankTimes, ...] = ()
 
     @property
     def memory_verdict(self) -> str:
@@ -846,6 +850,8 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
         max(computed + sent - max(plan.end), 0.0) if sent else 0.0
     )  # something is always under way
     details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
+    in_order = course(layers, times, plan)
+    spans = _rank_course(setting.model, in_order)
     return Forecast(
         setting=setting,
         predicted=middle,
@@ -856,8 +862,16 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
         spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
         details=details | energy(setting.gpu, setting.gpus, parts, (middle, lower, upper), level),
         remarks=tuple(_graph_remarks(setting, times)),
-        layers=tuple(course(layers, times, plan)),
+        layers=tuple(in_order),
+        ranks=spans.sums(max(plan.end)),
     )
+
+
+def _rank_course(graph: LayerGraph, times: Sequence[LayerTime]) -> Course:
+    """Return what the ranks of a graph do, which is nothing where it has no steps of ranks."""
+    ranks = {one.name: one.rank for one in graph.layers}
+    layers = {one.name: LayerSpan(ranks[one.name], one.start_s, one.end_s) for one in times}
+    return Course(graph.steps, layers)
 
 
 NETWORK_STATED: Final = remark(

@@ -70,6 +70,7 @@ from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark, visible
 from ..table.measurements import DTYPE_COLUMNS
 from ..traces.activity_work import call_text, describe, describe_call
+from .rank_times import COMPUTES, MEETS, RECEIVES, SENDS, RankStep
 
 Layers = tuple[list[dict[str, Any]], list[Remark]]
 NAMED: Final = 5  # operators without a law that are named
@@ -440,7 +441,15 @@ _COPIES: Final = frozenset(
 _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 
 
-def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[Remark], float]:
+@dataclass(frozen=True)
+class MpiLayers:
+    """The layers of all ranks, and the steps of each, which name them."""
+
+    layers: list[dict[str, Any]]
+    steps: dict[int, tuple[RankStep, ...]]
+
+
+def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], float]:
     """Return the layers of all ranks of an MPI program's trace, the remarks, and the spread of times.
 
     Ranks meet in the collectives that all of them have; what follows a receive waits for the
@@ -484,13 +493,16 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
         for number, action in enumerate(_numbered(rank, actions)):
             if action.kind in (MESSAGE, LATER) and action.peer >= 0:
                 sent[rank, action.peer, action.place] = f"rank {rank}: {number + 1}"
+    steps: dict[int, tuple[RankStep, ...]] = {}
     for rank, actions in sorted(trace.ranks.items()):
+        of_rank: list[RankStep] = []
         before: list[str] = []  # what the next one waits for
         under_way: list[str] = []
         collectives = 0
         for number, action in enumerate(_numbered(rank, actions)):
             collective = collective_of(action.collective)
             if action.kind == WAIT:
+                of_rank.append(RankStep(RECEIVES, tuple(under_way)))
                 before, under_way = before + under_way, []
                 continue
             if action.kind in (RECEIVE, RECEIVE_LATER):
@@ -498,6 +510,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 alone += not message
                 arrived = [message] if message else []
                 if action.kind == RECEIVE:
+                    of_rank.append(RankStep(RECEIVES, tuple(arrived)))
                     before = before + arrived
                 else:
                     under_way += arrived
@@ -512,12 +525,12 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 collectives += 1
                 alone += shared < 0
             if shared in met:
+                of_rank.append(RankStep(MEETS, (met[shared]["name"],)))
                 met[shared]["after"] += before
                 before = [met[shared]["name"]]
                 continue
-            does = {"collective": collective, "message_bytes": action.message_bytes}
             if collective:
-                does = does
+                does = {"collective": collective, "message_bytes": action.message_bytes}
             else:
                 does = {"time_us": action.amount * scale}
             layers.append({"name": name, "after": [*before], "rank": rank, **does})
@@ -525,8 +538,13 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 met[shared] = layers[-1]
             if action.kind == LATER:
                 under_way.append(name)
-            else:
-                before = [name]
+                continue
+            before = [name]
+            kind = COMPUTES
+            if collective:
+                kind = MEETS if action.peer < 0 else SENDS
+            of_rank.append(RankStep(kind, (name,)))
+        steps[rank] = tuple(of_rank)
     if len(trace.ranks) > 1:
         of = f"{len(trace.ranks)} ranks are played together"
     else:
@@ -566,7 +584,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 actions=lost.total(),
             )
         )
-    return layers, notes, spread
+    return MpiLayers(layers, steps), notes, spread
 
 
 def _sent_to_nobody(trace: MpiTrace) -> int:

@@ -31,6 +31,7 @@ from ..operators.work import canonical_dtype
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
 from ..remarks import Remark, visible
 from ..table.measurements import DTYPE_COLUMNS, LARGEST
+from .rank_times import RankStep
 from .setting import stated_of, understood
 
 _US: Final = {"time_us": 1.0, "time_ms": 1e3, "time_s": 1e6}
@@ -84,7 +85,7 @@ class LayerGraph:
 
     ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of
     stated times: those that another forecast made, or of ranks of which some wait for messages
-    nobody is seen to send.
+    nobody is seen to send. ``steps`` are those of the ranks of an MPI program, by rank.
     """
 
     name: str
@@ -92,6 +93,7 @@ class LayerGraph:
     chained: bool = False
     remarks: tuple[Remark, ...] = ()
     spread: float = 0.0
+    steps: Mapping[int, tuple[RankStep, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,10 +213,9 @@ def read_layers(
         if _is_mpi(path):
             from .graph_files import mpi_layers
 
-            layers, notes, spread = mpi_layers(path, unit)
-            return replace(
-                _graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread
-            )
+            of_ranks, notes, spread = mpi_layers(path, unit)
+            graph = _graph(path.name.partition(".")[0], of_ranks.layers)
+            return replace(graph, remarks=tuple(notes), spread=spread, steps=of_ranks.steps)
         if path.suffix.lower() == ".csv":
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:

@@ -1,0 +1,91 @@
+"""What every rank of a replayed MPI program does: traces made from a schedule whose times are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flopcast.api.forecasting import forecast as asked
+from flopcast.workloads.forecasting import Forecast, forecast
+
+MS = 1e6  # amounts of 1 ms at 1 Gf
+
+
+def replayed(folder: Path, text: str, **fields: Any) -> Forecast:
+    ranks = sorted({line.split()[0] for line in text.splitlines()})
+    begin = "".join(f"{rank} init\n" for rank in ranks)
+    (folder / "job.trace").write_text(begin + text, encoding="utf-8")
+    given = {"model": folder / "job.trace", "gpu": "MI300X", "gpus": len(ranks)}
+    return forecast(given | {"time_unit": "1Gf"} | fields)
+
+
+def test_the_receiver_waits_for_a_late_sender(tmp_path: Path) -> None:
+    text = f"0 compute {40 * MS}\n0 send 1 0 8\n1 compute {10 * MS}\n1 recv 0 0 8\n"
+    sender, receiver = replayed(tmp_path, text).ranks
+    assert sender.computing_s == pytest.approx(0.04)
+    assert sender.late_sender_s == sender.collective_s == 0
+    assert receiver.computing_s == pytest.approx(0.01)
+    assert receiver.late_sender_s == pytest.approx(0.03)
+    assert receiver.messages_s == pytest.approx(sender.messages_s)
+    assert receiver.done_early_s == 0
+    assert receiver.behind_s is None
+
+
+def test_a_message_that_came_before_it_is_wanted_is_not_waited_for(tmp_path: Path) -> None:
+    text = f"0 send 1 0 8\n1 compute {10 * MS}\n1 recv 0 0 8\n"
+    sender, receiver = replayed(tmp_path, text).ranks
+    assert (receiver.messages_s, receiver.late_sender_s) == (0, 0)
+    assert sender.done_early_s == pytest.approx(0.01, rel=0.01)
+
+
+def test_all_wait_in_a_collective_for_the_last_rank(tmp_path: Path) -> None:
+    lines = []
+    for rank, ms in enumerate((10, 30, 20)):
+        lines.append(f"{rank} compute {ms * MS}\n{rank} allreduce 1 0\n")
+    lines.append(f"2 compute {5 * MS}\n")
+    ranks = replayed(tmp_path, "".join(lines)).ranks
+    assert [one.collective_s for one in ranks] == pytest.approx([0.02, 0.0, 0.01])
+    assert [one.behind_s for one in ranks] == pytest.approx([0.0, 0.02, 0.01])
+    assert [one.done_early_s for one in ranks] == pytest.approx([0.005, 0.005, 0.0])
+
+
+def test_what_a_rank_does_in_the_meantime_is_no_wait(tmp_path: Path) -> None:
+    text = (
+        f"0 compute {20 * MS}\n0 isend 1 0 8\n0 wait\n1 irecv 0 0 8\n1 compute {15 * MS}\n1 wait\n"
+    )
+    _, receiver = replayed(tmp_path, text).ranks
+    assert receiver.computing_s == pytest.approx(0.015)
+    assert receiver.late_sender_s == pytest.approx(0.005)
+
+
+def test_the_times_of_every_rank_add_up_to_the_job(tmp_path: Path) -> None:
+    text = ""
+    for step in range(3):
+        for rank in range(4):
+            text += f"{rank} irecv {(rank - 1) % 4} 0 100000\n"
+            text += f"{rank} isend {(rank + 1) % 4} 0 100000\n"
+            text += (
+                f"{rank} compute {(1 + (rank * 7 + step * 3) % 5) * MS}\n{rank} wait\n{rank} wait\n"
+            )
+            text += f"{rank} allreduce 10 0\n"
+    answer = replayed(tmp_path, text)
+    end = max(layer.end_s for layer in answer.layers)
+    for rank in answer.ranks:
+        seconds = astuple(rank)[1:-1]
+        assert min(seconds) >= 0
+        assert sum(seconds) == pytest.approx(end)
+
+
+def test_ranks_stand_in_the_answer(tmp_path: Path) -> None:
+    replayed(tmp_path, f"0 compute {MS}\n0 barrier\n1 compute {3 * MS}\n1 barrier\n")
+    path = tmp_path / "job.trace"
+    asked(path, gpu="MI300X", gpus=2, time_unit="1Gf").save(tmp_path / "out")
+    saved = json.loads((tmp_path / "out" / "forecast.json").read_text(encoding="utf-8"))
+    told = saved["forecasts"][0]["ranks"]
+    assert [one["collective_s"] for one in told] == pytest.approx([0.002, 0.0])
+    layers = asked({"layers": [{"name": "a", "time_us": 5}]}, gpu="MI300X").answers[0]
+    assert layers.ranks == ()
