@@ -267,6 +267,10 @@ def run_(
     measured_on: Annotated[
         str | None, opt.option("GPU of the times that a graph states.", "NAME", opt.MORE)
     ] = None,
+    congestion: Annotated[
+        str | None,
+        opt.option("Whether messages that meet share a link: fair or none.", panel=opt.MORE),
+    ] = None,
     run: RunOption = None,
     data: DataOption = None,
     where: opt.WhereOption = None,
@@ -301,6 +305,7 @@ def run_(
         "dims": dims,
         "time_unit": time_unit,
         "measured_on": measured_on,
+        "congestion": congestion,
         "network_gbs": network_gbs,
         "network_us": network_us,
         "node_gpus": node_gpus,

@@ -1,15 +1,16 @@
 """When the layers of a graph run: the time of each by its best source, then the order, and what the end waits for.
 
-A GPU computes one layer at a time and sends one message at a time; the two overlap, and GPUs (the
-ranks of a trace of several) run beside each other. Of what is ready the first written goes first.
-The order of the medians holds for all draws of the times, so the interval is that of the same plan.
+A GPU computes one layer at a time and sends one message at a time, or several that share its links
+(`congestion`); the two overlap, and GPUs (the ranks of a trace of several) run beside each other.
+Of what is ready the first written goes first. The order of the medians holds for all draws of the
+times, so the interval is that of the same plan.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,8 @@ from ..laws.kernels import PRODUCT, ROW_WISE, STREAMING, Attention, fitted
 from ..laws.rates import run_as
 from ..operators.operators import OPS, work_of
 from ..projection.chakra_export import Task
-from ..projection.collective_laws import collective_us
+from ..projection.collective_laws import collective_parts_us
+from .congestion import FAIR, Port, SharedLinks, ports_of
 from .kernel_times import LAUNCH_US, Times, by_runs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 from .releases import PRIORS
@@ -54,7 +56,10 @@ class LayerTime:
 
 @dataclass
 class LayerTimes:
-    """Of each layer, shape (n,): µs of computing and their spread, part of `PARTS` and source; the same of messages."""
+    """Of each layer, shape (n,): µs of computing and their spread, part of `PARTS` and source; the same of messages.
+
+    ``transfer`` are the µs of a message that its bytes take.
+    """
 
     compute: FloatArray
     sigma: FloatArray
@@ -62,19 +67,22 @@ class LayerTimes:
     source: list[str]
     message: FloatArray
     message_sigma: FloatArray
+    transfer: FloatArray
 
 
 @dataclass
 class Plan:
     """Tasks in running order: layer and kind of each, start and end, and the task it waited for.
 
-    Kinds are `COMPUTE` and `LINKS`.
+    Kinds are `COMPUTE` and `LINKS`; ``shared`` are the tasks that wait for no stream, but share
+    links.
     """
 
     tasks: list[tuple[int, int]]
     start: list[float]
     end: list[float]
     cause: list[int]
+    shared: set[int]
 
     def critical(self) -> list[int]:
         """Return the chain of tasks that ends last, as their positions, first to last."""
@@ -103,6 +111,7 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
         [""] * count,
         np.zeros(count),
         np.zeros(count),
+        np.zeros(count),
     )
     for place, one in enumerate(layers):
         if one.stated_us is not None:
@@ -110,14 +119,16 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
             times.sigma[place] = float(np.hypot(spread, setting.model.spread))
             times.part[place] = PARTS.index("stated")
         if one.collective:
-            ranks = one.ranks or setting.gpus
-            each = float(
-                collective_us(
-                    setting.gpu, one.collective, one.message_bytes, ranks, setting.network
-                )
+            latency, transfer = collective_parts_us(
+                setting.gpu,
+                one.collective,
+                one.message_bytes,
+                one.ranks or setting.gpus,
+                setting.network_of(one),
             )
-            times.message[place] = each * one.count
-            if setting.network.nodes(ranks) == 1:
+            times.message[place] = float(latency + transfer) * one.count
+            times.transfer[place] = float(transfer) * one.count
+            if not setting.between_nodes(one):
                 spread_of = "layer.collectives"
             else:
                 spread_of = "distance.nodes"
@@ -195,65 +206,130 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
     return us + constant("launch.tuned_product").value, sigma, part
 
 
-def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
-    """Return the order of all tasks at the medians; of several ready tasks the first written runs first."""
-    followers: list[list[int]] = [[] for _ in layers]
-    missing = [len(one.after) for one in layers]
-    for place, one in enumerate(layers):
-        for before in one.after:
-            followers[before].append(place)
-    plan = Plan([], [], [], [])
-    first = streams_of(layers)
-    count = max(first, default=0) + 2
-    free, last = [0.0] * count, [-1] * count
-    waiting: list[list[tuple[float, int, int]]] = [
-        [] for _ in range(count)
-    ]  # by when they are ready
-    ready: list[list[tuple[int, float, int]]] = [[] for _ in range(count)]  # by place
-    finished = [(0.0, -1)] * len(layers)
+def planned(layers: Sequence[LayerOfGraph], times: LayerTimes, setting: GraphSetting) -> Plan:
+    """Return the order of all tasks at the medians; of several ready tasks the first written runs first.
 
-    def offer(place: int, stream: int, when: float, cause: int) -> None:
-        heapq.heappush(waiting[stream], (when, place, cause))
+    With fair congestion messages between named ranks begin when they are ready, and those that
+    cross the same port share it (`congestion`).
+    """
+    ports: dict[int, dict[Port, float]] = {}
+    if setting.congestion == FAIR:
+        for place, layer in enumerate(layers):
+            if crossed := ports_of(setting, layer):
+                ports[place] = crossed
+    return _Planner(layers, times, ports).plan
 
-    def begin(place: int, when: float, cause: int) -> None:
-        offer(place, first[place] + (COMPUTE if times.source[place] else LINKS), when, cause)
 
-    for place, others in enumerate(missing):
-        if not others:
-            begin(place, 0.0, -1)
-    while any((*waiting, *ready)):
-        # the stream whose next task starts first
-        starts = []
-        for stream in range(count):
-            if ready[stream]:
-                starts.append((free[stream], stream))
-            elif waiting[stream]:
-                starts.append((max(free[stream], waiting[stream][0][0]), stream))
-        stream = min(starts)[1]
-        while waiting[stream] and waiting[stream][0][0] <= free[stream]:
-            when, place, cause = heapq.heappop(waiting[stream])
-            heapq.heappush(ready[stream], (place, when, cause))
-        if ready[stream]:
-            place, when, cause = heapq.heappop(ready[stream])
-        else:
-            when, place, cause = heapq.heappop(waiting[stream])
-        start = max(when, free[stream])
-        kind = stream - first[place]
-        end = start + float((times.compute if kind == COMPUTE else times.message)[place]) * 1e-6
-        plan.tasks.append((place, kind))
-        plan.start.append(start)
-        plan.end.append(end)
-        plan.cause.append(cause if when >= free[stream] else last[stream])
-        free[stream], last[stream] = end, len(plan.tasks) - 1
-        if kind == COMPUTE and layers[place].collective:
-            offer(place, first[place] + LINKS, end, last[stream])
-            continue
-        finished[place] = (end, last[stream])
-        for after in followers[place]:
-            missing[after] -= 1
-            if not missing[after]:
-                begin(after, *max(finished[before] for before in layers[after].after))
-    return plan
+class _Planner:
+    """The course of time: what runs ends, what waited for it is ready, and what is ready and has its stream begins."""
+
+    def __init__(
+        self,
+        layers: Sequence[LayerOfGraph],
+        times: LayerTimes,
+        ports: Mapping[int, Mapping[Port, float]],
+    ) -> None:
+        self.plan = Plan([], [], [], [], set())
+        self._layers, self._times, self._ports = layers, times, ports
+        capacity: dict[Port, float] = {}
+        for crossed in ports.values():
+            capacity.update(crossed)
+        self._links = SharedLinks(capacity)
+        self._followers: list[list[int]] = [[] for _ in layers]
+        self._missing = [len(one.after) for one in layers]
+        for place, one in enumerate(layers):
+            for before in one.after:
+                self._followers[before].append(place)
+        self._first = streams_of(layers)
+        count = max(self._first, default=0) + 2
+        self._ready: list[list[tuple[int, float, int]]] = [[] for _ in range(count)]  # by place
+        self._free, self._last = [0.0] * count, [-1] * count
+        self._runs = [False] * count
+        self._touched: set[int] = set()  # streams on which a task may begin
+        self._ends: list[tuple[float, int]] = []  # with the tasks that end then
+        self._finished = [(0.0, -1)] * len(layers)
+        self._run()
+
+    def _run(self) -> None:
+        for place, others in enumerate(self._missing):
+            if not others:
+                self._offer(place, 0.0, -1)
+        self._begin_ready(0.0)
+        while True:
+            now = min(self._ends[0][0] if self._ends else np.inf, self._links.next_end())
+            if now == np.inf:
+                return
+            if self._links.next_end() <= now:
+                for task in self._links.ended(now):
+                    self._end(task, now)
+            while self._ends and self._ends[0][0] <= now:
+                task = heapq.heappop(self._ends)[1]
+                if task in self.plan.shared:  # its latency is over
+                    place = self.plan.tasks[task][0]
+                    left_s = float(self._times.transfer[place]) * 1e-6
+                    self._links.begin(task, list(self._ports[place]), left_s, now)
+                else:
+                    self._end(task, now)
+            self._begin_ready(now)
+
+    def _offer(self, place: int, when: float, cause: int, computed: bool = False) -> None:
+        """Let a layer's next task be ready."""
+        kind = COMPUTE if self._times.source[place] and not computed else LINKS
+        if kind == LINKS and place in self._ports:
+            task = self._append(place, kind, when, cause)
+            self.plan.shared.add(task)
+            latency = float(self._times.message[place] - self._times.transfer[place]) * 1e-6
+            heapq.heappush(self._ends, (when + latency, task))
+            return
+        stream = self._first[place] + kind
+        heapq.heappush(self._ready[stream], (place, when, cause))
+        self._touched.add(stream)
+
+    def _append(self, place: int, kind: int, start: float, cause: int) -> int:
+        self.plan.tasks.append((place, kind))
+        self.plan.start.append(start)
+        self.plan.end.append(start)
+        self.plan.cause.append(cause)
+        return len(self.plan.tasks) - 1
+
+    def _begin_ready(self, now: float) -> None:
+        for stream in sorted(self._touched):
+            if self._runs[stream] or not self._ready[stream]:
+                continue
+            place, when, cause = heapq.heappop(self._ready[stream])
+            kind = stream - self._first[place]
+            if when < self._free[stream]:
+                cause = self._last[stream]
+            task = self._append(place, kind, now, cause)
+            us = (self._times.compute if kind == COMPUTE else self._times.message)[place]
+            heapq.heappush(self._ends, (now + float(us) * 1e-6, task))
+            self._runs[stream] = True
+        self._touched.clear()
+
+    def _end(self, task: int, now: float) -> None:
+        place, kind = self.plan.tasks[task]
+        self.plan.end[task] = now
+        if task not in self.plan.shared:
+            stream = self._first[place] + kind
+            self._runs[stream], self._free[stream], self._last[stream] = False, now, task
+            self._touched.add(stream)
+        if kind == COMPUTE and self._layers[place].collective:
+            self._offer(place, now, task, computed=True)
+            return
+        self._finished[place] = (now, task)
+        for after in self._followers[place]:
+            self._missing[after] -= 1
+            if not self._missing[after]:
+                latest = max(self._finished[before] for before in self._layers[after].after)
+                self._offer(after, *latest)
+
+
+def slowed(times: LayerTimes, plan: Plan) -> LayerTimes:
+    """Return the times with those that messages take beside each other in the plan."""
+    message = times.message.copy()
+    for task in plan.shared:
+        message[plan.tasks[task][0]] = (plan.end[task] - plan.start[task]) * 1e6
+    return replace(times, message=message)
 
 
 def streams_of(layers: Sequence[LayerOfGraph]) -> list[int]:
@@ -285,17 +361,23 @@ def drawn_ends(
     """
     first = streams_of(layers)
     free = [np.zeros(len(normal)) for _ in range(max(first, default=0) + 2)]
+    shared = np.zeros(len(normal))  # the end of what shares links
     done: list[FloatArray] = [free[0]] * len(layers)
-    for task in plan.tasks:
+    for number, task in enumerate(plan.tasks):
         place, kind = task
         stream = first[place] + kind
-        start = free[stream]
+        shares = number in plan.shared
+        start = np.zeros(len(normal)) if shares else free[stream]
         for before in layers[place].after:
             start = np.maximum(start, done[before])
         if kind == LINKS and times.source[place]:
             start = np.maximum(start, done[place])
-        free[stream] = done[place] = start + _task_seconds(task, times, normal)
-    return np.maximum.reduce(free)
+        done[place] = start + _task_seconds(task, times, normal)
+        if shares:
+            shared = np.maximum(shared, done[place])
+        else:
+            free[stream] = done[place]
+    return np.maximum.reduce([*free, shared])
 
 
 def drawn_parts(times: LayerTimes, plan: Plan, normal: FloatArray) -> dict[str, FloatArray]:

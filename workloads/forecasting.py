@@ -30,6 +30,7 @@ from ..laws.board_power import IDLE, LAUNCHES, LINKS, MOVING, PRODUCTS, SPREAD, 
 from ..operators.work import BITS
 from ..remarks import Remark, remark
 from .architecture import check_split
+from .congestion import FAIR
 from .critical_path import (
     PARTS,
     SOURCES,
@@ -42,6 +43,7 @@ from .critical_path import (
     layer_times,
     moved_from,
     planned,
+    slowed,
 )
 from .inference import (
     RESERVED_GIB,
@@ -837,7 +839,8 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     times = layer_times(setting, runs)
     if not (times.compute.any() or times.message.any()):
         raise DataError(f"{setting.model.name}: no layer takes any time")
-    plan = planned(layers, times)
+    plan = planned(layers, times, setting)
+    alone, times = times, slowed(times, plan)
     normal = standard_normal(len(PARTS), DRAWS, seed)
     ends = drawn_ends(layers, times, plan, normal)
     middle, lower, upper = _limits(ends, level)
@@ -861,7 +864,7 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
         parts=parts,
         spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
         details=details | energy(setting.gpu, setting.gpus, parts, (middle, lower, upper), level),
-        remarks=tuple(_graph_remarks(setting, times)),
+        remarks=tuple(_graph_remarks(setting, alone, times)),
         layers=tuple(in_order),
         ranks=spans.sums(max(plan.end)),
     )
@@ -882,7 +885,7 @@ NETWORK_STATED: Final = remark(
 )
 
 
-def _graph_remarks(setting: GraphSetting, times: LayerTimes) -> Iterator[Remark]:
+def _graph_remarks(setting: GraphSetting, alone: LayerTimes, times: LayerTimes) -> Iterator[Remark]:
     yield from setting.model.remarks
     counts = {name: times.source.count(name) for name in SOURCES}
     hows = (
@@ -916,8 +919,21 @@ def _graph_remarks(setting: GraphSetting, times: LayerTimes) -> Iterator[Remark]
             "overlaps"
         )
         yield remark("layers-in-a-row", text)
-    if any(
-        one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1
-        for one in setting.model.layers
-    ):
+    if any(one.collective and setting.between_nodes(one) for one in setting.model.layers):
         yield NETWORK_STATED
+    if setting.congestion == FAIR:
+        yield _congested(setting, alone, times)
+
+
+def _congested(setting: GraphSetting, alone: LayerTimes, times: LayerTimes) -> Remark:
+    """Say how many messages shared a link, and what they took longer."""
+    ends = np.array([one.peer >= 0 for one in setting.model.layers])
+    longer = np.where(ends, times.message - alone.message, 0.0)
+    slower = int((longer > 1e-6 * alone.message).sum())
+    added_s = float(longer.sum()) * 1e-6
+    text = (
+        f"messages between two ranks that cross the same link share it: {slower:,} of "
+        f"{int(ends.sum()):,} took longer, {added_s:.3g} s in all; collectives have the links to "
+        "themselves"
+    )
+    return remark("links-shared", text, messages=int(ends.sum()), slower=slower, seconds=added_s)

@@ -495,14 +495,14 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 sent[rank, action.peer, action.place] = f"rank {rank}: {number + 1}"
     steps: dict[int, tuple[RankStep, ...]] = {}
     for rank, actions in sorted(trace.ranks.items()):
-        of_rank: list[RankStep] = []
+        course: list[RankStep] = []
         before: list[str] = []  # what the next one waits for
         under_way: list[str] = []
         collectives = 0
         for number, action in enumerate(_numbered(rank, actions)):
             collective = collective_of(action.collective)
             if action.kind == WAIT:
-                of_rank.append(RankStep(RECEIVES, tuple(under_way)))
+                course.append(RankStep(RECEIVES, tuple(under_way)))
                 before, under_way = before + under_way, []
                 continue
             if action.kind in (RECEIVE, RECEIVE_LATER):
@@ -510,7 +510,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 alone += not message
                 arrived = [message] if message else []
                 if action.kind == RECEIVE:
-                    of_rank.append(RankStep(RECEIVES, tuple(arrived)))
+                    course.append(RankStep(RECEIVES, tuple(arrived)))
                     before = before + arrived
                 else:
                     under_way += arrived
@@ -525,12 +525,14 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 collectives += 1
                 alone += shared < 0
             if shared in met:
-                of_rank.append(RankStep(MEETS, (met[shared]["name"],)))
+                course.append(RankStep(MEETS, (met[shared]["name"],)))
                 met[shared]["after"] += before
                 before = [met[shared]["name"]]
                 continue
             if collective:
                 does = {"collective": collective, "message_bytes": action.message_bytes}
+                if action.peer >= 0:
+                    does["peer"] = action.peer
             else:
                 does = {"time_us": action.amount * scale}
             layers.append({"name": name, "after": [*before], "rank": rank, **does})
@@ -543,8 +545,8 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
             kind = COMPUTES
             if collective:
                 kind = MEETS if action.peer < 0 else SENDS
-            of_rank.append(RankStep(kind, (name,)))
-        steps[rank] = tuple(of_rank)
+            course.append(RankStep(kind, (name,)))
+        steps[rank] = tuple(course)
     if len(trace.ranks) > 1:
         of = f"{len(trace.ranks)} ranks are played together"
     else:

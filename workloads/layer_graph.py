@@ -8,7 +8,8 @@ its collective, or both: the message goes out when the computing is done. Its ke
 ``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
 runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us``
 (``time_ms``, ``time_s``); ``collective``, ``message_bytes``, ``ranks``, and ``rank`` where several
-run beside each other. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
+run beside each other, with the ``peer`` that a send_recv goes to. ``dims`` may hold all dimensions
+in one field: ``m=64 n=1280 k=8192``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..operators.work import canonical_dtype
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
 from ..remarks import Remark, visible
 from ..table.measurements import DTYPE_COLUMNS, LARGEST
+from .congestion import CONGESTIONS, FAIR, NONE
 from .rank_times import RankStep
 from .setting import stated_of, understood
 
@@ -52,6 +54,7 @@ _KEYS: Final = (
     "message_bytes",
     "ranks",
     "rank",
+    "peer",
     *_US,
 )
 _TEXTS: Final = (*DTYPE_COLUMNS, "variant", "layout", "direction", "scale_block")
@@ -63,7 +66,8 @@ class LayerOfGraph:
     """One layer: ``stated_us``, or ``op`` with its ``sizes``, is computed; ``collective`` is sent afterwards.
 
     ``after`` are the positions of the layers it waits for, ``count`` how often it runs; ``ranks`` 0
-    means all GPUs. ``rank`` is the one it runs on: ranks run beside each other.
+    means all GPUs. ``rank`` is the one it runs on: ranks run beside each other. ``peer`` is the
+    rank that a send_recv goes to, -1 where that is unknown.
     """
 
     name: str
@@ -77,6 +81,7 @@ class LayerOfGraph:
     message_bytes: float = 0.0
     ranks: int = 0
     rank: int = 0
+    peer: int = -1
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ class GraphSetting:
     ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``;
     ``time_unit`` (us, ms, s; of amounts a speed, `graph_files.mpi_layers`) and ``tp`` are those of
     the input of a planner (`published_layers`); ``measured_on`` is the GPU whose times are stated,
-    where it is another.
+    where it is another. ``congestion`` says whether messages between named ranks that cross the
+    same link share it, one of `congestion.CONGESTIONS`.
     """
 
     model: LayerGraph
@@ -115,6 +121,7 @@ class GraphSetting:
     time_unit: str = ""
     tp: int = 1
     measured_on: GPU | None = None
+    congestion: str = NONE
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
@@ -124,6 +131,16 @@ class GraphSetting:
     def network(self) -> Network:
         """The network between nodes."""
         return Network(self.network_gbs, self.network_us, self.node_gpus)
+
+    def network_of(self, layer: LayerOfGraph) -> Network:
+        """Return the network that a layer's message takes: a send_recv whose ends are in two nodes shares no node."""
+        if layer.peer < 0 or layer.rank // self.node_gpus == layer.peer // self.node_gpus:
+            return self.network
+        return replace(self.network, node_gpus=1)
+
+    def between_nodes(self, layer: LayerOfGraph) -> bool:
+        """Return whether a layer's message goes over the network between nodes."""
+        return self.network_of(layer).nodes(layer.ranks or self.gpus) > 1
 
 
 def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
@@ -154,6 +171,15 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         if name in stated and not any(one.code == "times-of-graph" for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
     settings["model"] = graph
+    congestion = settings.setdefault("congestion", NONE)
+    if congestion not in CONGESTIONS:
+        raise ParameterError(
+            "congestion", f"must be one of {', '.join(CONGESTIONS)}, got {congestion!r:.40}"
+        )
+    if congestion == FAIR and all(one.peer < 0 for one in graph.layers):
+        raise ParameterError(
+            "congestion", f"is for messages that name their ends, and {graph.name} has none"
+        )
     settings.setdefault("node_gpus", settings["gpu"].node_gpus or NODE_GPUS)
     return GraphSetting(**settings)
 
@@ -439,6 +465,8 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
             )
         if "message_bytes" not in stated:
             raise DataError(f"layer {name!r}: {collective_op} needs message_bytes")
+        if "peer" in stated and collective_op != SEND_RECV:
+            raise DataError(f"layer {name!r}: peer is for send_recv, not for {collective_op}")
         ranks = 2.0 if collective_op == SEND_RECV else 0.0
         if "ranks" in stated:
             least = 1.0
@@ -458,10 +486,12 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
                 )
             ),
         }
-    elif "message_bytes" in stated:
+    elif "message_bytes" in stated or "peer" in stated:
         raise DataError(
             f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}"
         )
+    if "peer" in stated:
+        message["peer"] = int(_number(name, stated, "peer", whole=True))
     if times:
         stated_us = _number(name, stated, times[0]) * _US[times[0]]
     else:
