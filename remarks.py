@@ -147,9 +147,21 @@ class Alike:
         object.__setattr__(self, "template", visible(self.template))
         object.__setattr__(self, "general", visible(self.general))
 
-    def texts(self) -> list[str]:
-        """Return the text of each."""
-        return [self.template % row for row in self._rows()]
+    def texts(self) -> tuple[NDArray[np.object_], NDArray[np.intp]]:
+        """Return the texts that differ, and which of them each has: those of equal values are made once."""
+        import numpy as np
+        import pandas as pd
+
+        codes = np.zeros(1, dtype=np.int64)
+        for values in self.own.values():
+            bits = values
+            if values.dtype == np.float64:  # 0.0 and -0.0 are written otherwise
+                bits = values.view(np.int64)
+            places, distinct = pd.factorize(bits)
+            codes = pd.factorize(codes * (len(distinct) + 1) + places)[0]
+        first = np.unique(codes, return_index=True)[1]
+        texts = [self.template % row for row in self.take(first)._rows()]
+        return np.array(texts, dtype=object), codes
 
     def each(self) -> list[Remark]:
         """Return them one by one."""
@@ -261,13 +273,16 @@ class Reasons:
         import numpy as np
 
         said, first = (np.full(self.rows, "", dtype=object) for _ in range(2))
+        silent = np.ones(self.rows, dtype=bool)
         for rows, what in self.parts:
             if isinstance(what, Alike):
-                texts = np.array(what.texts(), dtype=object)
+                texts, codes = what.texts()
             else:
-                texts = np.full(len(rows), what.text, dtype=object)
-            new = said[rows] == ""
+                texts = np.array([what.text], dtype=object)
+                codes = np.zeros(len(rows), dtype=np.intp)
+            new = silent[rows]
             first[rows[new]] = what.general
-            said[rows[new]] = texts[new]
-            said[rows[~new]] += "; " + texts[~new]
+            said[rows[new]] = texts[codes[new]]
+            said[rows[~new]] += ("; " + texts)[codes[~new]]
+            silent[rows] = False
         return said, first

@@ -696,7 +696,7 @@ def _predict_batch(
     whole.insert(
         list(whole).index("extrapolated") + 1, "reasons", pd.Series(texts, rows.index, dtype="str")
     )
-    return whole.assign(cause=pd.Series(causes, rows.index, dtype="str"))
+    return whole.assign(cause=pd.Series(causes, rows.index, dtype=object))
 
 
 NEIGHBOURS: Final = 50  # trained rows that are named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, Final, Self
 
@@ -225,11 +226,11 @@ class TrainedRange:
             yield one, np.flatnonzero(rows)
         yield self, np.flatnonzero(rest)
 
-    @property
+    @cached_property
     def _is_log(self) -> BoolArray:
         return np.array([name.startswith(LOG_PREFIX) for name in self.names], dtype=bool)
 
-    @property
+    @cached_property
     def _is_ratio(self) -> BoolArray:
         """Features without a zero or a negative value in training: factors say how far a value lies outside."""
         category = np.array(["=" in name for name in self.names], dtype=bool)
@@ -244,16 +245,16 @@ class TrainedRange:
         """How far each value lies outside (n × p): doublings of log and positive features, trained spans of others."""
         with np.errstate(invalid="ignore"):
             beyond = np.maximum(np.maximum(values - self.high, self.low - values), 0.0)
-        distances = np.where(self._is_log, 1.0, 1.0 / self._spans()) * beyond
-        ratio = self._is_ratio
-        if ratio.any():
-            distances[:, ratio] = self._doublings(values[:, ratio], ratio)
+        distances = np.where(self._is_log, 1.0, 1.0 / self._spans) * beyond
+        rows, columns = np.nonzero((beyond > 0) & self._is_ratio)
+        distances[rows, columns] = self._doublings(values[rows, columns], columns)
         distances[np.isnan(distances)] = 0.0
         distances[np.isnan(values) & ~self.gaps] = 1.0
         distances[distances <= _TOLERANCE] = 0.0
         return np.minimum(distances, _FURTHEST)
 
-    def _doublings(self, values: FloatArray, columns: BoolArray) -> FloatArray:
+    def _doublings(self, values: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
+        """Return how many doublings values (n,) of columns (n,) lie outside."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log2(np.maximum(values, 0.0))
             return np.maximum(
@@ -261,6 +262,7 @@ class TrainedRange:
                 0.0,
             )
 
+    @cached_property
     def _spans(self) -> FloatArray:
         """Trained spans; of a constant feature its size, at least 1."""
         span = self.high - self.low
@@ -289,17 +291,18 @@ class TrainedRange:
         log, ratio, span = (
             bool(self._is_log[column]),
             bool(self._is_ratio[column]),
-            float(self._spans()[column]),
+            float(self._spans[column]),
         )
         missing, above = np.isnan(values), values > high
-        yield (
-            np.flatnonzero(missing),
-            remark(
-                "missing-value",
-                f"{name} is missing; in training it always had a value",
-                feature=name,
-            ),
-        )
+        if missing.any():
+            yield (
+                np.flatnonzero(missing),
+                remark(
+                    "missing-value",
+                    f"{name} is missing; in training it always had a value",
+                    feature=name,
+                ),
+            )
         if "=" in name and high == 0:
             yield (
                 np.flatnonzero(~missing),
@@ -312,6 +315,8 @@ class TrainedRange:
         ends = ("above-trained-range", high, above), ("below-trained-range", low, ~missing & ~above)
         for (code, limit, side), factor in product(ends, (True, False)):
             at = np.flatnonzero(side & (scaled == factor))
+            if not len(at):
+                continue
             far = _far(values[at], limit, log, factor, span)
             if log:
                 meant, bound = (np.exp2(values[at]), np.exp2(limit))

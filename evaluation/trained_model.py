@@ -189,16 +189,22 @@ class TrainedModel:
 
     def answering(self, row: pd.DataFrame) -> TrainedModel:
         """Return the model that answers one row."""
-        if self.known is None or self._question(row)[0] != _KNOWN:
+        if self.known is None or self._question(row, self._trained_rows(row))[0] != _KNOWN:
             return self
         return self.known
 
-    def _question(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return what each row is, (n,): of a trained group, a new one, a new campaign, or device."""
+    def _trained_rows(self, rows: pd.DataFrame) -> np.ndarray | None:
+        """Return the trained rows of the group of each row, (n,); None in runs that did not keep their groups."""
         if self.groups is None:
+            return None
+        return self.groups.trained_rows(rows)
+
+    def _question(self, rows: pd.DataFrame, trained_rows: np.ndarray | None) -> np.ndarray:
+        """Return what each row is, (n,): of a trained group, a new one, a new campaign, or device."""
+        if self.groups is None or trained_rows is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)
-        asked = np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW).astype(object)
+        asked = np.where(trained_rows > 0, _KNOWN, _NEW).astype(object)
         new = np.flatnonzero(asked == _NEW)
         if self.campaigns is not None and len(new):
             trained = pd.Series(stated(rows.iloc[new])).isin(self.campaigns).to_numpy()
@@ -462,17 +468,19 @@ class TrainedModel:
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()
         places, reference = np.flatnonzero(able), self._reference(rows, work)
-        trained = self._question(rows[able])
+        asked_rows = rows if able.all() else rows[able]
+        trained_rows = self._trained_rows(asked_rows)
         devices = None
         if self.recipe.comparison.is_many:
             devices = rows["device"].to_numpy(dtype=str)[able]
         asked = _Asked(
-            rows[able],
+            asked_rows,
             work.take(places),
-            X[able],
+            X if able.all() else X[able],
             reference[able],
             unlike.where(able),
-            trained,
+            self._question(asked_rows, trained_rows),
+            trained_rows,
             devices,
         )
         answers, outside = self._by_question(asked, level)
@@ -559,6 +567,8 @@ class TrainedModel:
             part = asked.take(at)
             if model.recipe.columns != self.recipe.columns:  # one of them reads a simple rule
                 part = replace(part, X=model._features(part.rows, part.work)[0])
+            if model.groups != self.groups:
+                part = replace(part, trained_rows=model._trained_rows(part.rows))
             answers, why = model._from_features(part, level)
             frames.append(answers)
             places.append(at)
@@ -575,9 +585,7 @@ class TrainedModel:
             asked.trained,
             asked.devices,
         )
-        trained_rows = None
-        if self.groups is not None and any(spread.strata for spread in self.spreads.values()):
-            trained_rows = self.groups.trained_rows(asked.rows)
+        trained_rows = asked.trained_rows
         check, new = self.domain.check(X, self.recipe.unknown(asked.rows)), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         reasons = Reasons(len(X))
@@ -810,17 +818,21 @@ class _Asked:
     reference: np.ndarray  # what the fitted baselines scale
     unlike: Reasons
     trained: np.ndarray  # of a trained group, of a new one, or how near the new device is
+    trained_rows: np.ndarray | None  # of the group of each; None in runs that did not keep them
     devices: np.ndarray | None  # the device that each is asked of, in models of many
 
     def take(self, at: np.ndarray) -> _Asked:
         """Return some of the rows, by their places."""
+        kept = np.zeros(len(self.X), dtype=bool)
+        kept[at] = True
         return _Asked(
             self.rows.iloc[at],
             self.work.take(at),
             self.X.iloc[at],
             self.reference[at],
-            self.unlike.where(np.isin(np.arange(len(self.X)), at)),
+            self.unlike.where(kept),
             self.trained[at],
+            None if self.trained_rows is None else self.trained_rows[at],
             None if self.devices is None else self.devices[at],
         )
 

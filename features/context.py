@@ -8,6 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
+from ..arrays import IntArray
 from ..errors import DataError
 from ..hardware import GPU, Comparison
 from ..laws import rates
@@ -102,6 +103,7 @@ class Context:
         self._user_laws = laws
         self._host, self._target = host, target
         self._words: dict[str, np.ndarray] = {}
+        self._levels: dict[str, tuple[IntArray, np.ndarray]] = {}
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -245,6 +247,15 @@ class Context:
         if name not in self._words:
             self._words[name] = compute(self)
         return self._words[name]
+
+    def levels(
+        self, name: str, compute: Callable[[Context], np.ndarray]
+    ) -> tuple[IntArray, np.ndarray]:
+        """Return the words of every row, as `once`, as positions (n,) among those that occur, and these."""
+        if name not in self._levels:
+            words = self.once(name, compute)
+            self._levels[name] = pd.factorize(words, use_na_sentinel=False)
+        return self._levels[name]
 
     @cached_property
     def log_flops(self) -> np.ndarray:

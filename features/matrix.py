@@ -421,8 +421,10 @@ class KnownGroups:
             complete = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
         if complete.any():
             group = None if self.by is None or self.by == () else self.by
-            names = pd.Series(groups_of(rows[complete], group, self.by == ()).astype(str))
-            counts[complete] = names.map(self.rows_of).fillna(0).to_numpy(dtype=np.int64)
+            some = rows if complete.all() else rows[complete]
+            codes, names = pd.factorize(groups_of(some, group, self.by == ()))
+            trained = [self.rows_of.get(str(name), 0) for name in names]
+            counts[complete] = np.array(trained, dtype=np.int64)[codes]
         return counts
 
     def to_dict(self) -> dict[str, Any]:

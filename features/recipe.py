@@ -104,9 +104,10 @@ class FeatureRecipe:
             trained_levels = self.levels.get(name, (UNSTATED,))
             if UNSTATED in trained_levels:
                 continue
-            levels = context.once(name, _CATEGORY[name].compute)
-            new = ~np.isin(levels, [*trained_levels, UNSTATED]) & ~reasons.any()
-            for level in pd.unique(levels[new]):
+            codes, levels = context.levels(name, _CATEGORY[name].compute)
+            new = ~np.isin(levels, [*trained_levels, UNSTATED])[codes] & ~reasons.any()
+            for code in pd.unique(codes[new]):
+                level = levels[code]
                 never = f"{name} {level} was never trained"
                 text = f"{never} ({few(trained_levels)}): the model cannot predict it"
                 what = remark(
@@ -117,7 +118,7 @@ class FeatureRecipe:
                     level=str(level),
                     known=trained_levels,
                 )
-                reasons.add(np.flatnonzero(new & (levels == level)), what)
+                reasons.add(np.flatnonzero(new & (codes == code)), what)
         return reasons
 
     def unseen(self, rows: pd.DataFrame | Context) -> Reasons:
@@ -155,9 +156,9 @@ class FeatureRecipe:
             like = list(trained_levels)
             if name != _SCALES:
                 like.append(UNSTATED)
-            levels = context.once(name, _CATEGORY[name].compute)
-            new = ~np.isin(levels, like)
-            for level in pd.unique(levels[new]):
+            codes, levels = context.levels(name, _CATEGORY[name].compute)
+            for code in np.flatnonzero(~np.isin(levels, like)):
+                level = levels[code]
                 unseen = f"{name} {level} was not in training"
                 text = f"{unseen} ({few(trained_levels)})"
                 what = remark(
@@ -168,7 +169,7 @@ class FeatureRecipe:
                     level=str(level),
                     known=trained_levels,
                 )
-                yield np.flatnonzero(new & (levels == level)), what
+                yield np.flatnonzero(codes == code), what
 
     def _no_longer_constant(
         self, context: Context, words: dict[str, np.ndarray]
@@ -218,7 +219,8 @@ class FeatureRecipe:
         usable = np.ones(len(rows), dtype=bool)
         for name, levels in self.levels.items():
             if _CATEGORY[name].needs != "measured" and OTHER not in levels:
-                usable &= np.isin(context.once(name, _CATEGORY[name].compute), levels)
+                codes, words = context.levels(name, _CATEGORY[name].compute)
+                usable &= np.isin(words, levels)[codes]
         return usable
 
     def describe(self) -> pd.DataFrame:
@@ -354,9 +356,10 @@ class FeatureRecipe:
         category = _CATEGORY[stem]
         if category.needs == "measured" and not context.has_measured:
             return np.full(len(context), np.nan)
+        codes, occurring = context.levels(stem, category.compute)
         if stem not in words:
-            words[stem] = _levelled(context.once(stem, category.compute), self.levels[stem])
-        return (words[stem] == level).astype(float)
+            words[stem] = _levelled(occurring, self.levels[stem])
+        return (words[stem] == level).astype(float)[codes]
 
 
 def _nameless(context: Context) -> BoolArray:

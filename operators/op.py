@@ -162,8 +162,19 @@ class Work:
         ]
 
     def take(self, rows: np.ndarray) -> Work:
-        """Return the work of some rows (positions or a mask)."""
+        """Return the work of some rows (positions or a mask); of all of them, in order, itself."""
+        if _are_all(rows, len(self)):
+            return self
         return Work(**{side.name: getattr(self, side.name)[rows] for side in fields(self)})
+
+
+def _are_all(rows: np.ndarray, count: int) -> bool:
+    """Say whether positions, or a mask, are those of so many rows in order."""
+    if len(rows) != count:
+        return False
+    if rows.dtype == bool:
+        return bool(rows.all())
+    return bool((rows == np.arange(count)).all())
 
 
 class Dimensions(Protocol):
@@ -401,7 +412,12 @@ def _is_stated(frame: pd.DataFrame, name: str, default: float | str) -> bool:
         return False
     if not _is_word(default):
         return frame[name].dtype == np.float64 and not np.isnan(frame[name].to_numpy()).any()
-    if frame[name].dtype != "str" or as_arrow(frame[name]).null_count:
+    column = frame[name]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        if (column.cat.codes < 0).any():
+            return False
+        return default == "" or "" not in column.cat.categories
+    if column.dtype != "str" or as_arrow(column).null_count:
         return False
     return default == "" or "" not in coded(frame, name)[1]
 

@@ -74,19 +74,19 @@ def canonical_dtype(spelling: str) -> str:
 
 def canonical_dtypes(spellings: pd.Series) -> pd.Series:
     """Return the canonical name of every spelling; "" where there is none or it is unknown."""
-    return _each(spellings, _lookup)
+    return each_word(spellings, _lookup)
 
 
 def dtypes_in_kernel_names(kernels: pd.Series) -> pd.Series:
     """Return the type of A that each kernel's name states; "" where it states none."""
-    return _each(kernels, _stated)
+    return each_word(kernels, _stated)
 
 
-def _each(words: pd.Series, name_of: Callable[[str], str | None]) -> pd.Series:
+def each_word(words: pd.Series, name_of: Callable[[str], str | None]) -> pd.Series:
     """Return `name_of` each word, asked once per distinct word; "" for a missing word or name."""
     codes, levels = pd.factorize(words)
-    names = np.array([*(name_of(str(level)) or "" for level in levels), ""], dtype=object)
-    return pd.Series(names[codes], index=words.index, dtype="str")
+    names = pd.array([*(name_of(str(level)) or "" for level in levels), ""], dtype="str")
+    return pd.Series(names.take(codes), index=words.index)
 
 
 def _stated(kernel: str) -> str | None:

@@ -190,9 +190,8 @@ class RawTable:
             return rows
         if LINE in rows:
             line = rows.pop(LINE).to_numpy(dtype=np.int64)
-            rows["source"] = pd.Series(
-                [f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str"
-            )
+            source = pc.binary_join_element_wise(label, pa.array(line).cast(pa.string()), ":")
+            rows["source"] = pd.Series(pd.array(source, dtype="str"), rows.index)
         else:  # rows of a trace know the activity they come from
             line = np.arange(1, len(rows) + 1)
         rows[ORDER] = place * MOST_LINES + line

@@ -19,6 +19,7 @@ import pyarrow as pa
 from .. import values
 from ..errors import DataError, NoMeasurementsError, ParameterError, counted, few
 from ..operators.operators import OPS, op_of
+from ..operators.work import each_word
 from ..remarks import Remark, remark
 from ..table.conditions import Where, conditions, select
 from ..table.contents import KIND
@@ -866,7 +867,7 @@ def prepared(
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}
-        rows["device"] = words.map({word: name for word, (name, _) in names.items()})
+        rows["device"] = each_word(words, lambda word: names[word][0])
         for word, (_, unknown) in names.items():
             if unknown:
                 account.add(unknown, int(words.eq(word).sum()))

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ..errors import DataError, NoDurationError, few
 from ..operators.kinds.serving_run import SERVING, request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
-from ..operators.work import as_numbers, dtypes_in_kernel_names
+from ..operators.work import as_numbers, dtypes_in_kernel_names, each_word
 from ..output import unguarded
 from ..remarks import remark
 from ..table.measurements import (
@@ -191,7 +191,7 @@ def tidy_rows(
     if "op" not in rows:
         raise DataError("; ".join(_lacking(columns, options, ("op", "device"))), source=source)
     words = as_text(rows["op"])
-    rows["op"] = words.map({word: canonical_op(word) for word in words.unique()})
+    rows["op"] = each_word(words, canonical_op)
     if "batch" in rows and "m" in rows:
         batch, m = (pd.to_numeric(rows[name], errors="coerce") for name in ("batch", "m"))
         called = words.map({word: without_namespace(word) for word in words.unique()})

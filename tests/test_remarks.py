@@ -71,7 +71,7 @@ def test_of_some_rows_alone_it_is_said_what_is_told_of_each() -> None:
 
 def test_names_in_a_text_of_many_cannot_steer_a_terminal() -> None:
     found = Alike("slow", (), {"factor": np.array([2.0])}, "a\x1b[31m is %g", "a\x1b[31m")
-    assert found.texts() == ["a\\x1b[31m is 2"]
+    assert found.texts()[0].tolist() == ["a\\x1b[31m is 2"]
     assert found.general == "a\\x1b[31m"
 
 
