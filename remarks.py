@@ -153,7 +153,7 @@ class Alike:
         import pandas as pd
 
         codes = np.zeros(1, dtype=np.int64)
-        for values in self.own.values():
+        for values in self.differing.values():
             bits = values
             if values.dtype == np.float64:  # 0.0 and -0.0 are written otherwise
                 bits = values.view(np.int64)
