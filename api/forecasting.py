@@ -256,7 +256,8 @@ def forecast(
         (`workloads.layer_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
         ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of
         stated times), ``congestion`` (``"fair"``: messages between two ranks that meet on a link
-        share it, ``"none"``), ``network_gbs``, ``network_us`` and ``node_gpus``.
+        share it, ``"none"``), ``bins`` (of time, ``"10ms"``: what the ranks of an MPI program do
+        in each), ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that
         cannot be understood has its reason, the others their answer. A column ``measured``, in the

@@ -271,6 +271,10 @@ def run_(
         str | None,
         opt.option("Whether messages that meet share a link: fair or none.", panel=opt.MORE),
     ] = None,
+    bins: Annotated[
+        str | None,
+        opt.option("Bins of time that tell what MPI's ranks do, as 10ms.", "TIME", opt.MORE),
+    ] = None,
     run: RunOption = None,
     data: DataOption = None,
     where: opt.WhereOption = None,
@@ -306,6 +310,7 @@ def run_(
         "time_unit": time_unit,
         "measured_on": measured_on,
         "congestion": congestion,
+        "bins": bins,
         "network_gbs": network_gbs,
         "network_us": network_us,
         "node_gpus": node_gpus,

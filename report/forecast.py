@@ -149,7 +149,10 @@ def forecast_document(
             drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
             sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
         if one.ranks:
-            sections.insert(2, Section("Ranks", [_rank_table(one)], "ranks", "Ranks"))
+            tables = [_rank_table(one)]
+            if one.bins:
+                tables.append(_bin_table(one))
+            sections.insert(2, Section("Ranks", tables, "ranks", "Ranks"))
         if need is not None:
             beside = [one.needed(need, level).told, *beside]
         opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
@@ -719,6 +722,31 @@ def _rank_table(one: Forecast) -> Table:
     )
 
 
+def _bin_table(one: Forecast) -> Table:
+    """Return what all ranks do in each bin of time."""
+    times, unit = _scale(one)
+    cells = []
+    for each in one.bins:
+        shares = [f"{100 * getattr(each, name):.1f} %" for name in _OF_BIN]
+        cells.append([figure(times * each.start_s), *shares, figure(each.message_bytes / 1e6)])
+    caption = (
+        "Shares of the time of all ranks. The bytes of a message are spread evenly over its time; "
+        "one of a collective counts for every rank in it."
+    )
+    if len(cells) > SHOWN:
+        folded = f"All {len(cells):,} bins"
+    else:
+        folded = ""
+    heads = [f"from, {unit}", *_OF_BIN.values(), "messages, MB"]
+    return Table(columns(numbers=heads), rows(cells), "Bins", caption, shown=SHOWN, folded=folded)
+
+
+_OF_BIN: Final = {
+    "computing": "computing",
+    "messages": "in messages",
+    "waiting": "waiting",
+    "done": "done",
+}
 _OF_RANK: Final = {
     "computing_s": "computes",
     "messages_s": "messages",
@@ -875,6 +903,8 @@ def _json(
         result["layers"] = [asdict(layer) for layer in one.layers]
     if one.ranks:
         result["ranks"] = [asdict(rank) for rank in one.ranks]
+    if one.bins:
+        result["bins"] = [asdict(each) for each in one.bins]
     if need is not None:
         result["sure"] = one.sure(need)
         result["need"] = None if one.reason is not None else one.needed(need, level).told.to_dict()

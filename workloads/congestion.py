@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ..projection.collective_laws import SEND_RECV
-
-if TYPE_CHECKING:
-    from .layer_graph import GraphSetting, LayerOfGraph
+from ..hardware import GPU
 
 FAIR, NONE = CONGESTIONS = ("fair", "none")
 Port = tuple[str, int, int]
@@ -96,17 +93,14 @@ class SharedLinks:
         self._now = now
 
 
-def ports_of(setting: GraphSetting, layer: LayerOfGraph) -> dict[Port, float]:
-    """Return the ports that a message crosses, with the messages that each carries at full rate; {} if it meets none.
+def ports_of(gpu: GPU, sender: int, receiver: int, *, between_nodes: bool) -> dict[Port, float]:
+    """Return the ports that a message crosses, with the messages that each carries at full rate.
 
     Raises NotPublishedError: the figures of the GPU's links are not published.
     """
-    sender, receiver = layer.rank, layer.peer
-    if layer.collective != SEND_RECV or receiver < 0 or receiver == sender:
-        return {}
-    if setting.between_nodes(layer):
+    if between_nodes:
         adapters = ("out of the node", sender, sender), ("into the node", receiver, receiver)
         return dict.fromkeys(adapters, 1.0)
-    links = setting.gpu.require("link_bw_gbs") / setting.gpu.require("p2p_uni_gbs")
+    links = gpu.require("link_bw_gbs") / gpu.require("p2p_uni_gbs")
     ends = ("out", sender, sender), ("into", receiver, receiver)
     return dict.fromkeys(ends, max(links, 1.0)) | {("pair", sender, receiver): 1.0}

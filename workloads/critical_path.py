@@ -215,8 +215,11 @@ def planned(layers: Sequence[LayerOfGraph], times: LayerTimes, setting: GraphSet
     ports: dict[int, dict[Port, float]] = {}
     if setting.congestion == FAIR:
         for place, layer in enumerate(layers):
-            if crossed := ports_of(setting, layer):
-                ports[place] = crossed
+            if layer.peer < 0 or layer.peer == layer.rank:
+                continue
+            ports[place] = ports_of(
+                setting.gpu, layer.rank, layer.peer, between_nodes=setting.between_nodes(layer)
+            )
     return _Planner(layers, times, ports).plan
 
 

@@ -59,7 +59,7 @@ from .inference import (
 from .kernel_times import Sources, Times
 from .known_models import configured_as
 from .layer_graph import GraphSetting, LayerGraph, complete_graph, is_graph
-from .rank_times import Course, LayerSpan, RankTimes
+from .rank_times import Bin, Course, LayerSpan, RankTimes
 from .releases import (
     BY_KIND,
     DRAWS,
@@ -173,6 +173,8 @@ class Forecast:
         Of a graph, in the order in which they run; empty otherwise.
     ranks : tuple of RankTimes
         Of an MPI program's trace: what every rank does until the job ends, and what it waits for.
+    bins : tuple of Bin
+        Of the same, where bins are asked for: what all ranks do in each.
     """
 
     setting: Setting | GraphSetting | None
@@ -191,6 +193,7 @@ class Forecast:
     remarks: tuple[Remark, ...] = ()
     layers: tuple[LayerTime, ...] = ()
     ranks: tuple[RankTimes, ...] = ()
+    bins: tuple[Bin, ...] = ()
 
     @property
     def memory_verdict(self) -> str:
@@ -855,6 +858,9 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
     in_order = course(layers, times, plan)
     spans = _rank_course(setting.model, in_order)
+    bins: tuple[Bin, ...] = ()
+    if setting.bins_s is not None:
+        bins = spans.bins(max(plan.end), setting.bins_s)
     return Forecast(
         setting=setting,
         predicted=middle,
@@ -867,13 +873,17 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
         remarks=tuple(_graph_remarks(setting, alone, times)),
         layers=tuple(in_order),
         ranks=spans.sums(max(plan.end)),
+        bins=bins,
     )
 
 
 def _rank_course(graph: LayerGraph, times: Sequence[LayerTime]) -> Course:
     """Return what the ranks of a graph do, which is nothing where it has no steps of ranks."""
-    ranks = {one.name: one.rank for one in graph.layers}
-    layers = {one.name: LayerSpan(ranks[one.name], one.start_s, one.end_s) for one in times}
+    stated = {one.name: one for one in graph.layers}
+    layers = {}
+    for time in times:
+        layer = stated[time.name]
+        layers[time.name] = LayerSpan(layer.rank, time.start_s, time.end_s, layer.message_bytes)
     return Course(graph.steps, layers)
 
 

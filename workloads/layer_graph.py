@@ -33,6 +33,7 @@ from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, colle
 from ..remarks import Remark, visible
 from ..table.measurements import DTYPE_COLUMNS, LARGEST
 from .congestion import CONGESTIONS, FAIR, NONE
+from .quantities import MILLISECONDS, quantity
 from .rank_times import RankStep
 from .setting import stated_of, understood
 
@@ -109,7 +110,8 @@ class GraphSetting:
     ``time_unit`` (us, ms, s; of amounts a speed, `graph_files.mpi_layers`) and ``tp`` are those of
     the input of a planner (`published_layers`); ``measured_on`` is the GPU whose times are stated,
     where it is another. ``congestion`` says whether messages between named ranks that cross the
-    same link share it, one of `congestion.CONGESTIONS`.
+    same link share it, one of `congestion.CONGESTIONS`; ``bins_s`` is the width of the bins of time
+    in which is told what the ranks of an MPI program do, None for none.
     """
 
     model: LayerGraph
@@ -122,6 +124,7 @@ class GraphSetting:
     tp: int = 1
     measured_on: GPU | None = None
     congestion: str = NONE
+    bins_s: float | None = None
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
@@ -145,7 +148,8 @@ class GraphSetting:
 
 def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     """Return the setting of a graph by named values, as `setting.complete` does; a FlopcastError if impossible."""
-    stated = stated_of(given, [one.name for one in fields(GraphSetting) if one.name != "kind"])
+    names = [one.name for one in fields(GraphSetting) if one.name not in ("kind", "bins_s")]
+    stated = stated_of(given, [*names, "bins"])
     if "gpu" not in stated:
         raise ParameterError("gpu", "is needed to forecast a graph")
     settings = understood(stated)
@@ -180,6 +184,12 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         raise ParameterError(
             "congestion", f"is for messages that name their ends, and {graph.name} has none"
         )
+    if "bins" in settings:
+        settings["bins_s"] = quantity("bins", settings.pop("bins"), MILLISECONDS) / 1e3
+        if not graph.steps:
+            raise ParameterError(
+                "bins", f"are for the ranks of an MPI program's trace, {graph.name} is none"
+            )
     settings.setdefault("node_gpus", settings["gpu"].node_gpus or NODE_GPUS)
     return GraphSetting(**settings)
 

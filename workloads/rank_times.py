@@ -1,8 +1,8 @@
 """What every rank of a replayed MPI program does until it ends: it computes, is in messages, or waits, and for whom.
 
 The steps of the ranks (`graph_files.mpi_layers`) and the time of each layer (`critical_path`)
-enter. Spans leave, which follow each other without a gap from 0 to the end of a rank, and their
-sums. A wait has a cause, as Scalasca's patterns name it:
+enter. Spans leave, which follow each other without a gap from 0 to the end of a rank, their sums,
+and what all ranks do in bins of time. A wait has a cause, as Scalasca's patterns name it:
 
 late sender
     The rank wants a message that its partner has not begun to send. From then on the rank is in the
@@ -16,10 +16,19 @@ receiver. Times are those of the medians.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
+
+from ..arrays import FloatArray
+from ..errors import ParameterError
+
+MOST_BINS: Final = 100_000
+_ROUNDING: Final = 1e-12
 COMPUTES, SENDS, RECEIVES, MEETS = "computes", "sends", "receives", "meets"
 """Kinds of steps; a wait for messages of either direction is `RECEIVES`."""
 COMPUTING, MESSAGES, LATE_SENDER, COLLECTIVE = KINDS = (
@@ -41,11 +50,12 @@ class RankStep:
 
 @dataclass(frozen=True)
 class LayerSpan:
-    """When a layer runs, in seconds, and the rank that it runs on."""
+    """When a layer runs, in seconds, the rank that it runs on, and the bytes of its message."""
 
     rank: int
     start_s: float
     end_s: float
+    message_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,22 @@ class RankTimes:
     collective_s: float
     done_early_s: float
     behind_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bin:
+    """A bin of time: shares of the time of all ranks, which sum up to 1, and bytes of messages under way.
+
+    A message between two counts once, one of a collective for every rank in it.
+    """
+
+    start_s: float
+    end_s: float
+    computing: float
+    messages: float
+    waiting: float
+    done: float
+    message_bytes: float
 
 
 class Course:
@@ -154,3 +180,58 @@ class Course:
                 )
             )
         return tuple(times)
+
+    def bins(self, end_s: float, width_s: float) -> tuple[Bin, ...]:
+        """Return what all ranks do in bins of ``width_s``, the last up to ``end_s``.
+
+        The bytes of a message are spread evenly over its time. Raises ParameterError: the bins
+        would be more than `MOST_BINS`.
+        """
+        count = max(math.ceil(end_s / width_s * (1 - _ROUNDING)), 1)
+        if count > MOST_BINS:
+            raise ParameterError(
+                "bins", f"must be at most {MOST_BINS:,}, and {count:,} of this width make the job"
+            )
+        edges = np.minimum(np.arange(count + 1) * width_s, end_s)
+        edges[-1] = end_s
+        seconds = {kind: np.zeros(count) for kind in KINDS}
+        for span in self.spans:
+            places, overlap = _overlaps(edges, span.start_s, span.end_s)
+            seconds[span.kind][places] += overlap
+        moved = np.zeros(count)
+        for name, layer in self._layers.items():
+            if not layer.message_bytes:
+                continue
+            places, overlap = _overlaps(edges, layer.start_s, layer.end_s)
+            share = np.full(len(overlap), 1 / len(overlap))  # of one that takes no time
+            if overlap.sum() > 0:
+                share = overlap / overlap.sum()
+            moved[places] += layer.message_bytes * max(len(self._came.get(name, {})), 1) * share
+        of_all = np.diff(edges) * len(self._ranks)
+        computing, messages = seconds[COMPUTING] / of_all, seconds[MESSAGES] / of_all
+        waiting = (seconds[LATE_SENDER] + seconds[COLLECTIVE]) / of_all
+        done = np.maximum(1 - computing - messages - waiting, 0)
+        told = []
+        for place in range(count):
+            told.append(
+                Bin(
+                    start_s=float(edges[place]),
+                    end_s=float(edges[place + 1]),
+                    computing=float(computing[place]),
+                    messages=float(messages[place]),
+                    waiting=float(waiting[place]),
+                    done=float(done[place]),
+                    message_bytes=float(moved[place]),
+                )
+            )
+        return tuple(told)
+
+
+def _overlaps(edges: FloatArray, start: float, end: float) -> tuple[slice, FloatArray]:
+    """Return the bins that a time lies in, and its seconds in each."""
+    last = len(edges) - 1
+    first = min(int(np.searchsorted(edges, start, side="right")) - 1, last - 1)
+    past = min(max(int(np.searchsorted(edges, end, side="left")), first + 1), last)
+    upper = np.minimum(edges[first + 1 : past + 1], end)
+    lower = np.maximum(edges[first:past], start)
+    return slice(first, past), np.maximum(upper - lower, 0.0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from flopcast.api.forecasting import forecast as asked
+from flopcast.errors import ParameterError
 from flopcast.workloads.forecasting import Forecast, forecast
 
 MS = 1e6  # amounts of 1 ms at 1 Gf
@@ -89,3 +92,62 @@ def test_ranks_stand_in_the_answer(tmp_path: Path) -> None:
     assert [one["collective_s"] for one in told] == pytest.approx([0.002, 0.0])
     layers = asked({"layers": [{"name": "a", "time_us": 5}]}, gpu="MI300X").answers[0]
     assert layers.ranks == ()
+
+
+def test_bins_of_time_say_what_the_ranks_do(tmp_path: Path) -> None:
+    """Of two ranks one computes for 25 ms, the other for 10, and then waits."""
+    text = f"0 compute {25 * MS}\n0 send 1 0 8\n1 compute {10 * MS}\n1 recv 0 0 8\n"
+    bins = replayed(tmp_path, text, bins="10ms").bins
+    assert [one.start_s for one in bins] == pytest.approx([0, 0.01, 0.02])
+    assert [one.computing for one in bins] == pytest.approx([1, 0.5, 0.5], abs=2e-3)
+    assert [one.waiting for one in bins] == pytest.approx([0, 0.5, 0.5], abs=2e-3)
+    assert [one.message_bytes for one in bins] == pytest.approx([0, 0, 8])
+
+
+def test_bytes_are_spread_over_the_time_of_their_message(tmp_path: Path) -> None:
+    """A collective's message counts for each of its ranks."""
+    text = "0 send 1 0 1000000000\n1 recv 0 0 1000000000\n0 allreduce 1000000 0\n1 allreduce 1000000 0\n"
+    answer = replayed(tmp_path, text, bins="5ms")
+    (alone,) = [one.message_s for one in answer.layers if one.name.endswith("rank 0: 1")]
+    bins = answer.bins
+    assert bins[0].message_bytes == pytest.approx(5e-3 / alone * 1e9)
+    assert math.fsum(one.message_bytes for one in bins) == pytest.approx(1e9 + 2e6)
+    assert bins[0].messages == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("width", ["1ms", "3.7 ms", "10s"])
+def test_bins_agree_with_the_sums_of_ranks(tmp_path: Path, width: str) -> None:
+    rng = np.random.default_rng(7)
+    text = ""
+    for _ in range(4):
+        for rank in range(3):
+            text += f"{rank} isend {(rank + 1) % 3} 0 {rng.integers(1e7)}\n{rank} compute {rng.integers(9e6)}\n"
+            text += f"{rank} recv {(rank - 1) % 3} 0 1\n{rank} wait\n"
+        text += "0 barrier\n1 barrier\n2 barrier\n"
+    answer = replayed(tmp_path, text, bins=width)
+    bins, ranks = answer.bins, answer.ranks
+    seconds = np.array([one.end_s - one.start_s for one in bins]) * len(ranks)
+    for of_bin, of_rank in (
+        ("computing", ("computing_s",)),
+        ("messages", ("messages_s",)),
+        ("waiting", ("late_sender_s", "collective_s")),
+        ("done", ("done_early_s",)),
+    ):
+        shares = np.array([getattr(one, of_bin) for one in bins])
+        assert shares.min() >= 0
+        summed = sum(getattr(rank, name) for rank in ranks for name in of_rank)
+        assert (shares * seconds).sum() == pytest.approx(summed, abs=1e-12)
+    ends = [one.end_s for one in bins]
+    assert [one.start_s for one in bins[1:]] == ends[:-1]
+    assert ends[-1] == max(layer.end_s for layer in answer.layers)
+
+
+@pytest.mark.parametrize("bins", ["0ms", "10 apples", -1, "1us"])
+def test_bins_are_of_time_and_not_too_many(tmp_path: Path, bins: object) -> None:
+    with pytest.raises(ParameterError, match="bins"):
+        replayed(tmp_path, f"0 compute {200 * MS}\n", bins=bins)
+
+
+def test_bins_need_ranks() -> None:
+    with pytest.raises(ParameterError, match="bins"):
+        forecast({"model": {"layers": [{"time_us": 5}]}, "gpu": "MI300X", "bins": "10ms"})
