@@ -257,7 +257,8 @@ def forecast(
         ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of
         stated times), ``congestion`` (``"fair"``: messages between two ranks that meet on a link
         share it, ``"none"``), ``bins`` (of time, ``"10ms"``: what the ranks of an MPI program do
-        in each), ``network_gbs``, ``network_us`` and ``node_gpus``.
+        in each), ``rendezvous_bytes`` (``"64K"``: from which size on its sends wait for their
+        receivers), ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that
         cannot be understood has its reason, the others their answer. A column ``measured``, in the

@@ -271,6 +271,10 @@ def run_(
         str | None,
         opt.option("Whether messages that meet share a link: fair or none.", panel=opt.MORE),
     ] = None,
+    rendezvous_bytes: Annotated[
+        str | None,
+        opt.option("From which size on MPI's sends wait for receivers: 64K.", "SIZE", opt.MORE),
+    ] = None,
     bins: Annotated[
         str | None,
         opt.option("Bins of time that tell what MPI's ranks do, as 10ms.", "TIME", opt.MORE),
@@ -310,6 +314,7 @@ def run_(
         "time_unit": time_unit,
         "measured_on": measured_on,
         "congestion": congestion,
+        "rendezvous_bytes": rendezvous_bytes,
         "bins": bins,
         "network_gbs": network_gbs,
         "network_us": network_us,

@@ -709,8 +709,9 @@ def _rank_table(one: Forecast) -> Table:
         cells.append([str(rank.rank), *seconds, behind])
     heads = [f"{head}, {unit}" for head in (*_OF_RANK.values(), "behind")]
     caption = (
-        "The times of a row but the last add up to the job. Late sender and collective are waits: "
-        "for a partner that has not begun to send, for the last rank. Behind: how much later than "
+        "The times of a row but the last add up to the job. Three columns are waits: for a "
+        "partner that has not begun to send, or does not want to receive yet, and in a collective "
+        "for the last rank. Behind: how much later than "
         "the first it comes to collectives, in the mean."
     )
     if len(cells) > SHOWN:
@@ -751,6 +752,7 @@ _OF_RANK: Final = {
     "computing_s": "computes",
     "messages_s": "messages",
     "late_sender_s": "late sender",
+    "late_receiver_s": "late receiver",
     "collective_s": "collective",
     "done_early_s": "done early",
 }

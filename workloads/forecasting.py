@@ -883,7 +883,13 @@ def _rank_course(graph: LayerGraph, times: Sequence[LayerTime]) -> Course:
     layers = {}
     for time in times:
         layer = stated[time.name]
-        layers[time.name] = LayerSpan(layer.rank, time.start_s, time.end_s, layer.message_bytes)
+        layers[time.name] = LayerSpan(
+            layer.rank,
+            time.start_s,
+            time.end_s,
+            layer.message_bytes,
+            time.name in graph.rendezvous,
+        )
     return Course(graph.steps, layers)
 
 

@@ -443,13 +443,16 @@ _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 
 @dataclass(frozen=True)
 class MpiLayers:
-    """The layers of all ranks, and the steps of each, which name them."""
+    """The layers of all ranks, and the steps of each, which name them; the messages that wait for their receivers."""
 
     layers: list[dict[str, Any]]
     steps: dict[int, tuple[RankStep, ...]]
+    rendezvous: frozenset[str]
 
 
-def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], float]:
+def mpi_layers(
+    path: Path, unit: str = "", rendezvous_bytes: int | None = None
+) -> tuple[MpiLayers, list[Remark], float]:
     """Return the layers of all ranks of an MPI program's trace, the remarks, and the spread of times.
 
     Ranks meet in the collectives that all of them have; what follows a receive waits for the
@@ -459,8 +462,10 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
     it, computes as long as the busiest.
 
     ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it:
-    ``120Gf``. Raises ParameterError: the trace has amounts and no speed is stated, or it has times
-    and one is; DataError: it cannot be read, or holds no action.
+    ``120Gf``. A message of ``rendezvous_bytes`` and more begins when its receiver wants it, too.
+    Raises ParameterError: the trace has amounts and no speed is stated, or it has times and one is,
+    or rendezvous, as it does not say when receives began; DataError: it cannot be read, or holds no
+    action.
     """
     trace = read_mpi_trace(path)
     stated = _SPEED.fullmatch(unit.strip())
@@ -474,6 +479,9 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 f"got {unit!r}"
             )
         raise ParameterError("time_unit", problem)
+    if trace.timed and rendezvous_bytes is not None:
+        problem = "is for SimGrid's traces: this one does not say since when receives wait"
+        raise ParameterError("rendezvous_bytes", problem)
     if stated is None:
         per_us = 1e-6
     else:
@@ -488,6 +496,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
     sent: dict[
         tuple[int, int, int], str
     ] = {}  # sender, receiver and number of a message -> its layer
+    wanted: dict[str, list[str]] = {}  # a message -> what its receiver ends before it wants it
     alone = _sent_to_nobody(trace)  # messages whose partners are in no rank's trace
     for rank, actions in sorted(trace.ranks.items()):
         for number, action in enumerate(_numbered(rank, actions)):
@@ -509,6 +518,8 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 message = sent.get((action.peer, rank, action.place), "")
                 alone += not message
                 arrived = [message] if message else []
+                if message:
+                    wanted[message] = list(before)
                 if action.kind == RECEIVE:
                     course.append(RankStep(RECEIVES, tuple(arrived)))
                     before = before + arrived
@@ -547,6 +558,13 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 kind = MEETS if action.peer < 0 else SENDS
             course.append(RankStep(kind, (name,)))
         steps[rank] = tuple(course)
+    rendezvous = set()
+    for layer in layers:
+        if rendezvous_bytes is None or layer["name"] not in wanted:
+            continue
+        if layer["message_bytes"] >= rendezvous_bytes:
+            rendezvous.add(layer["name"])
+            layer["after"] += wanted[layer["name"]]
     if len(trace.ranks) > 1:
         of = f"{len(trace.ranks)} ranks are played together"
     else:
@@ -586,7 +604,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[MpiLayers, list[Remark], flo
                 actions=lost.total(),
             )
         )
-    return MpiLayers(layers, steps), notes, spread
+    return MpiLayers(layers, steps, frozenset(rendezvous)), notes, spread
 
 
 def _sent_to_nobody(trace: MpiTrace) -> int:

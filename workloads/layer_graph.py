@@ -32,6 +32,7 @@ from ..operators.work import canonical_dtype
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
 from ..remarks import Remark, visible
 from ..table.measurements import DTYPE_COLUMNS, LARGEST
+from ..values import size
 from .congestion import CONGESTIONS, FAIR, NONE
 from .quantities import MILLISECONDS, quantity
 from .rank_times import RankStep
@@ -91,7 +92,8 @@ class LayerGraph:
 
     ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of
     stated times: those that another forecast made, or of ranks of which some wait for messages
-    nobody is seen to send. ``steps`` are those of the ranks of an MPI program, by rank.
+    nobody is seen to send. ``steps`` are those of the ranks of an MPI program, by rank;
+    ``rendezvous`` are the names of its messages that wait for their receivers.
     """
 
     name: str
@@ -100,6 +102,7 @@ class LayerGraph:
     remarks: tuple[Remark, ...] = ()
     spread: float = 0.0
     steps: Mapping[int, tuple[RankStep, ...]] = field(default_factory=dict)
+    rendezvous: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,8 @@ class GraphSetting:
     the input of a planner (`published_layers`); ``measured_on`` is the GPU whose times are stated,
     where it is another. ``congestion`` says whether messages between named ranks that cross the
     same link share it, one of `congestion.CONGESTIONS`; ``bins_s`` is the width of the bins of time
-    in which is told what the ranks of an MPI program do, None for none.
+    in which is told what the ranks of an MPI program do, None for none; its messages of
+    ``rendezvous_bytes`` and more wait for their receivers.
     """
 
     model: LayerGraph
@@ -125,6 +129,7 @@ class GraphSetting:
     measured_on: GPU | None = None
     congestion: str = NONE
     bins_s: float | None = None
+    rendezvous_bytes: int | None = None
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
@@ -161,16 +166,26 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         pairs = dims.items()
     else:
         pairs = (one.partition("=")[::2] for one in _words(dims))
-    for name, size in pairs:
-        if not (str(size).isdecimal() and 0 < int(size) < 2**31):
+    for name, elements in pairs:
+        if not (str(elements).isdecimal() and 0 < int(elements) < 2**31):
             raise ParameterError(
                 "dims",
-                f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={size}",
+                f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={elements}",
             )
-        sizes[str(name)] = int(size)
+        sizes[str(name)] = int(elements)
+    rendezvous_bytes = size("rendezvous_bytes", stated.get("rendezvous_bytes"))
+    settings["rendezvous_bytes"] = rendezvous_bytes
     graph = read_layers(
-        stated["model"], sizes, str(stated.get("time_unit", "")), settings.get("tp", 1)
+        stated["model"],
+        sizes,
+        str(stated.get("time_unit", "")),
+        settings.get("tp", 1),
+        rendezvous_bytes,
     )
+    if rendezvous_bytes is not None and not graph.steps:
+        raise ParameterError(
+            "rendezvous_bytes", f"are for an MPI program's trace, {graph.name} is none"
+        )
     for name in ("time_unit", "tp"):
         if name in stated and not any(one.code == "times-of-graph" for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
@@ -211,11 +226,13 @@ def read_layers(
     dims: Mapping[str, int] | None = None,
     unit: str = "",
     tp: int = 1,
+    rendezvous_bytes: int | None = None,
 ) -> LayerGraph:
     """Return the graph of a file, or of its contents.
 
     ``dims`` are the sizes that an ONNX model leaves free; ``unit`` (us, ms, s) is that of the times
-    of a planner's input, ``tp`` the degree of tensor parallelism whose times are taken. Raises
+    of a planner's input, ``tp`` the degree of tensor parallelism whose times are taken;
+    ``rendezvous_bytes`` are of an MPI program's trace (`graph_files.mpi_layers`). Raises
     DataError: the file cannot be read, or a layer cannot be: it waits for one that is not there, or
     for itself by way of others; neither its shape nor its time is stated; a figure is no number or
     negative. The layer is named.
@@ -249,9 +266,15 @@ def read_layers(
         if _is_mpi(path):
             from .graph_files import mpi_layers
 
-            of_ranks, notes, spread = mpi_layers(path, unit)
+            of_ranks, notes, spread = mpi_layers(path, unit, rendezvous_bytes)
             graph = _graph(path.name.partition(".")[0], of_ranks.layers)
-            return replace(graph, remarks=tuple(notes), spread=spread, steps=of_ranks.steps)
+            return replace(
+                graph,
+                remarks=tuple(notes),
+                spread=spread,
+                steps=of_ranks.steps,
+                rendezvous=of_ranks.rendezvous,
+            )
         if path.suffix.lower() == ".csv":
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:

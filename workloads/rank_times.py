@@ -10,8 +10,11 @@ late sender
 collective
     The rank is in a collective before the last one has come. From then on all are in the message.
 
-A send does not wait for its receiver, as MPI's eager messages do not, so nobody waits for a late
-receiver. Times are those of the medians.
+late receiver
+    The rank sends a message that waits for its receiver (rendezvous), and the partner does not want
+    it yet. Other messages (eager) wait for nobody.
+
+Times are those of the medians.
 """
 
 from __future__ import annotations
@@ -31,13 +34,14 @@ MOST_BINS: Final = 100_000
 _ROUNDING: Final = 1e-12
 COMPUTES, SENDS, RECEIVES, MEETS = "computes", "sends", "receives", "meets"
 """Kinds of steps; a wait for messages of either direction is `RECEIVES`."""
-COMPUTING, MESSAGES, LATE_SENDER, COLLECTIVE = KINDS = (
+COMPUTING, MESSAGES, LATE_SENDER, LATE_RECEIVER, COLLECTIVE = KINDS = (
     "computing",
     "messages",
     "late_sender",
+    "late_receiver",
     "collective",
 )
-"""Kinds of spans; the last two are waits."""
+"""Kinds of spans; the last three are waits."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class LayerSpan:
     start_s: float
     end_s: float
     message_bytes: float = 0.0
+    rendezvous: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class RankTimes:
     computing_s: float
     messages_s: float
     late_sender_s: float
+    late_receiver_s: float
     collective_s: float
     done_early_s: float
     behind_s: float | None
@@ -142,6 +148,8 @@ class Course:
                 begun, cause = max(self._came[last].values()), COLLECTIVE
             elif step.kind == RECEIVES and layer.rank != rank:
                 begun, cause = min(max(layer.start_s, now), end), LATE_SENDER
+            elif layer.rendezvous:
+                begun, cause = min(max(layer.start_s, now), end), LATE_RECEIVER
             if begun > now:
                 yield Span(rank, cause, now, begun)
             does = COMPUTING if step.kind == COMPUTES else MESSAGES
@@ -174,6 +182,7 @@ class Course:
                     computing_s=of_rank[COMPUTING],
                     messages_s=of_rank[MESSAGES],
                     late_sender_s=of_rank[LATE_SENDER],
+                    late_receiver_s=of_rank[LATE_RECEIVER],
                     collective_s=of_rank[COLLECTIVE],
                     done_early_s=max(end_s - sum(of_rank.values()), 0.0),
                     behind_s=skew,
@@ -209,7 +218,8 @@ class Course:
             moved[places] += layer.message_bytes * max(len(self._came.get(name, {})), 1) * share
         of_all = np.diff(edges) * len(self._ranks)
         computing, messages = seconds[COMPUTING] / of_all, seconds[MESSAGES] / of_all
-        waiting = (seconds[LATE_SENDER] + seconds[COLLECTIVE]) / of_all
+        waits = seconds[LATE_SENDER] + seconds[LATE_RECEIVER] + seconds[COLLECTIVE]
+        waiting = waits / of_all
         done = np.maximum(1 - computing - messages - waiting, 0)
         told = []
         for place in range(count):

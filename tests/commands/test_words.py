@@ -40,7 +40,7 @@ SHOWN = {
 }
 """Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`,
 `cus` measures by `measure.measure_sizes`, `need` says of a result whether it is sure enough."""
-FREE = {"dims", "time_unit", "measured_on", "congestion", "bins"} | set(FIELDS)
+FREE = {"dims", "time_unit", "measured_on", "congestion", "bins", "rendezvous_bytes"} | set(FIELDS)
 """Fields of a forecast, which takes them by name."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flopcast.api.forecasting import forecast as asked
-from flopcast.errors import ParameterError
+from flopcast.errors import DataError, ParameterError
 from flopcast.workloads.forecasting import Forecast, forecast
 
 MS = 1e6  # amounts of 1 ms at 1 Gf
@@ -130,7 +130,7 @@ def test_bins_agree_with_the_sums_of_ranks(tmp_path: Path, width: str) -> None:
     for of_bin, of_rank in (
         ("computing", ("computing_s",)),
         ("messages", ("messages_s",)),
-        ("waiting", ("late_sender_s", "collective_s")),
+        ("waiting", ("late_sender_s", "late_receiver_s", "collective_s")),
         ("done", ("done_early_s",)),
     ):
         shares = np.array([getattr(one, of_bin) for one in bins])
@@ -151,3 +151,39 @@ def test_bins_are_of_time_and_not_too_many(tmp_path: Path, bins: object) -> None
 def test_bins_need_ranks() -> None:
     with pytest.raises(ParameterError, match="bins"):
         forecast({"model": {"layers": [{"time_us": 5}]}, "gpu": "MI300X", "bins": "10ms"})
+
+
+LATE = f"0 send 1 0 100000\n0 compute {5 * MS}\n1 compute {20 * MS}\n1 recv 0 0 100000\n"
+
+
+@pytest.mark.parametrize(("threshold", "waits"), [(None, 0), ("64K", 0.02), (100_001, 0)])
+def test_a_long_send_waits_for_a_late_receiver(
+    tmp_path: Path, threshold: object, waits: float
+) -> None:
+    sender, receiver = replayed(tmp_path, LATE, rendezvous_bytes=threshold).ranks
+    assert sender.late_receiver_s == pytest.approx(waits)
+    assert receiver.late_receiver_s == receiver.late_sender_s == 0
+    assert sender.computing_s == pytest.approx(0.005)
+    if waits:
+        assert receiver.messages_s == pytest.approx(sender.messages_s)
+
+
+def test_a_send_in_the_background_is_waited_for_until_the_receiver_wants_it(tmp_path: Path) -> None:
+    text = (
+        f"0 isend 1 0 100000\n0 compute {5 * MS}\n0 wait\n1 compute {20 * MS}\n1 recv 0 0 100000\n"
+    )
+    sender, _ = replayed(tmp_path, text, rendezvous_bytes="64K").ranks
+    assert (sender.computing_s, sender.late_receiver_s) == pytest.approx((0.005, 0.015))
+
+
+def test_long_sends_to_each_other_that_nobody_receives_are_refused(tmp_path: Path) -> None:
+    """As MPI's would never end, unless they are short."""
+    text = "0 send 1 0 100000\n1 send 0 0 100000\n0 recv 1 0\n1 recv 0 0\n"
+    assert replayed(tmp_path, text).predicted > 0
+    with pytest.raises(DataError, match="circle"):
+        replayed(tmp_path, text, rendezvous_bytes="64K")
+
+
+def test_rendezvous_is_of_traces_that_say_when_receives_begin() -> None:
+    with pytest.raises(ParameterError, match="rendezvous_bytes"):
+        forecast({"model": {"layers": [{"time_us": 5}]}, "gpu": "MI300X", "rendezvous_bytes": 8})
