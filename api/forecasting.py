@@ -20,10 +20,11 @@ from ..datasets.embedded import is_shipped
 from ..errors import DataError, FlopcastError, ParameterError, check_level
 from ..evaluation.advising import check_need
 from ..hardware import GPU
-from ..operators.kinds.serving_run import SERVING
+from ..operators.kinds.serving_run import SERVING, SPECULATION
+from ..operators.operators import OPS
 from ..operators.work import as_numbers
 from ..output import FILES, check_file, replacing, whole_file, write_table, write_text
-from ..remarks import Remark
+from ..remarks import Remark, remark
 from ..report.forecast import (
     MEASURED,
     SPREAD_OF,
@@ -40,7 +41,7 @@ from ..report.result import Result
 from ..settings import configured
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
-from ..table.measurements import count_reasons
+from ..table.measurements import as_text, count_reasons
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.deployments import SURE
@@ -58,6 +59,7 @@ from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, Setting, complete
 from ..workloads.speculation import MTP, check_same_drafts, drafted, without
 from ..workloads.speculation import OWN as OWN_SPECULATION
+from .deployments import FIELDS as DEPLOYMENT_FIELDS
 from .deployments import Deployments, deployments, gpus_of
 from .devices import several_devices
 
@@ -719,9 +721,10 @@ def _served(
 
     loaded = load_measurements(cases, default=default, rename=rename, timed=False)
     runs = described(loaded.frame[loaded.frame["op"] == SERVING])[0]
+    notes = (*loaded.notes, *_unread_options(runs))
     varied = runs["variant"].ne("")
     if len(runs) and drafted(runs).all():
-        return runs.reset_index(drop=True), loaded.rejected, loaded.notes, MTP
+        return runs.reset_index(drop=True), loaded.rejected, notes, MTP
     apart = {
         "source": runs["source"][varied],
         "reason": "other-conditions",
@@ -735,7 +738,30 @@ def _served(
             "without them"
         )
     kept = runs[~varied].reset_index(drop=True)
-    return kept, rejected, loaded.notes, NONE
+    return kept, rejected, notes, NONE
+
+
+_IN_PLACE: Final = {
+    "prefill_gpus": "apart=yes says that prompts are read by other GPUs",
+    "tuning": "the times of the runs say how the engine is set up",
+    "release": "engine_version is the release of the engine",
+    "gpus": "they are tp x pp x dp",
+    "max_num_seqs": "running_limit is the most requests that run at once",
+    "memory_utilisation": "memory_percent is the share of the memory",
+}
+"""What a run of serving says in place of an option of a forecast."""
+
+
+def _unread_options(runs: pd.DataFrame) -> Iterator[Remark]:
+    """Yield a remark on each column that is named like an option of a forecast, and is not read."""
+    read = {"device", SPECULATION, *OPS[SERVING].dims, *OPS[SERVING].metrics}
+    for name in dict.fromkeys((*FIELDS, *DEPLOYMENT_FIELDS)):
+        if name in read or name not in runs or not as_text(runs[name]).ne("").any():
+            continue
+        text = f"the column {name} is not read from runs of serving"
+        if name in _IN_PLACE:
+            text += f": {_IN_PLACE[name]}"
+        yield remark("option-not-read", text, column=name)
 
 
 def _near_the_forecast(

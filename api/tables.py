@@ -18,7 +18,7 @@ from .. import readers, values
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError, check_jobs
 from ..hardware import Comparison, find
-from ..operators.kinds.serving_run import SERVING
+from ..operators.kinds.serving_run import SERVING, SPECULATION
 from ..operators.operators import OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
@@ -276,6 +276,8 @@ def schema(op: str | None = None) -> pd.DataFrame:
         "dtype_b": ("", False, "as dtype_a"),
         "dtype_out": ("", False, "as dtype_a, or bf16 of 8 bits and fewer"),
     }
+    if operator.name == SERVING:
+        rows[SPECULATION] = ("", False, "none, or mtp")
     rows |= {name: (unit, False, None) for name, unit in _OPTIONAL.items() if name not in rows}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"])
     also = {name: ", ".join(ALIASES.get(name, ())) for name in table.index}

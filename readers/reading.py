@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from .. import values
 from ..errors import DataError, NoMeasurementsError, ParameterError, counted, few
+from ..operators.kinds.serving_run import SPECULATION
 from ..operators.operators import OPS, op_of
 from ..operators.work import each_word
 from ..remarks import Remark, remark
@@ -78,6 +79,7 @@ from .base import (
     unsupported,
     without,
 )
+from .drafts import with_drafts
 from .execution_trace import is_execution_trace, join, read_execution_trace
 from .files import campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
 from .labels import TIME_UNITS, canonical_device, split_unit
@@ -592,7 +594,7 @@ def traces_of(
         yield label, trace
 
 
-_OURS = {"device", "group", "library", "campaign", *TEXT_COLUMNS}
+_OURS = {"device", "group", "library", "campaign", SPECULATION, *TEXT_COLUMNS}
 _OURS |= {name for op in OPS.values() for name in (*op.identity, *op.dims, *op.metrics)}
 
 
@@ -864,6 +866,7 @@ def prepared(
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
             account.add(remark("default-unused", text, column=column, value=value), len(rows))
+    rows = with_drafts(rows)
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}

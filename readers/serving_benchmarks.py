@@ -290,9 +290,11 @@ def _percent_of_prompts(record: Record, name: str) -> float:
     return 0.0
 
 
-_NO_DRAFTS: Final = ("", "none", "null", "false", "off", "no", "0")
+NO_DRAFTS: Final = ("", "none", "null", "false", "off", "no", "0")
+"""What says that no tokens are drafted."""
 _DRAFTED_BY: Final = re.compile(
-    r"(?i)spec(?:ulative)?_(?:decod(?:e|ing)|config|method|algorithm|model|draft_model(?:_path)?)$"
+    r"(?i)(?:speculation|spec(?:ulative)?_"
+    r"(?:decod(?:e|ing)|config|method|algorithm|model|draft_model(?:_path)?))$"
 )
 _TOKENS_A_STEP: Final = re.compile(r"(?i)accept(?:ance|ed)?_len(?:gth)?$")
 _DRAFTED_TOKENS: Final = re.compile(
@@ -321,7 +323,7 @@ def speculation(*records: Record) -> str | None:
                 else:
                     method = value
                 word = str(method or "").lower()
-                if word in _NO_DRAFTS:
+                if word in NO_DRAFTS:
                     continue
                 if re.fullmatch(r"[a-z][\w+-]*", word) and word not in ("true", "yes"):
                     return word

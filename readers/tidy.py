@@ -71,6 +71,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "rows": (),
     "cols": ("columns",),
     "repeats": ("repetitions", "num_repeats", "n_repeats", "num_iters"),
+    "speculation": ("spec_decoding", "speculative_decoding"),
 }
 _OF_BENCHMARKS = {
     "mean_ttft_ms": "ttft_ms",
@@ -151,6 +152,12 @@ def tidy_rows(
         start, end = (pd.to_numeric(table[name], errors="coerce") for name in (_START, _END))
         table = table.assign(duration_ns=end - start).drop(columns=[_START, _END])
     columns = tuple(map(str, table.columns))
+    notes: list[Note] = []
+    if "op" not in options.defaults and _is_serving(columns):
+        table = table.assign(op=SERVING)
+        columns = (*columns, "op")
+        text = f"a table with concurrency and times of tokens and without a column op is of op={SERVING}"
+        notes.append(Note(remark("op-taken", text, op=SERVING), len(table)))
     of_tokens = {name: options.units[name] for name in _TOKEN_TIMES if name in options.units}
     for name in of_tokens.keys() & set(columns):
         factor = TIME_UNITS[stated_unit(name, of_tokens[name])] / TIME_UNITS["ms"]
@@ -202,7 +209,6 @@ def tidy_rows(
         rows = with_token_units(rows)
     rows = _whole_workloads(rows)
     rows["campaign"] = _filled(rows, "campaign", campaign)
-    notes: list[Note] = []
     if not rows["op"].isin(WHOLE).all():
         _add_dtypes(rows, notes, source)
     for name, factor in rates.items():
@@ -351,10 +357,18 @@ class TidyParquetReader(_TidyReader):
 def _is_measurements(names: Iterable[str]) -> bool:
     names = list(names)
     plain = set(map(_plain, names))
-    if "op" in plain or plain >= _DIMENSIONS:
+    if "op" in plain or plain >= _DIMENSIONS or _is_serving(names):
         return True
     timed = any(_split(name)[1] in TIME_UNITS for name in names) or {_START, _END} <= set(names)
     return timed and not plain.isdisjoint(ALIASES["op"])
+
+
+def _is_serving(names: Iterable[str]) -> bool:
+    """Return whether columns are those of runs of serving that leave their operator out."""
+    plain = set(map(_plain, names))
+    ours = plain | {_OF_BENCHMARKS[name] for name in plain & _OF_BENCHMARKS.keys()}
+    stated = not plain.isdisjoint(("op", *ALIASES["op"]))
+    return not stated and "concurrency" in ours and not ours.isdisjoint(_TOKEN_TIMES)
 
 
 def _inferred(cells: pa.ChunkedArray) -> pd.Series:
@@ -572,6 +586,8 @@ def _rows_and_cols(rows: pd.DataFrame) -> None:
 def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
     """Take number formats that no column gives from the kernel's name, else assume fp32 and say so; in place.
 
+    Those of a run of serving have no default: PyTorch's is of a kernel.
+
     Raises DataError for a column that is called like one of number formats and is none of ours.
     """
     unread = [
@@ -592,8 +608,9 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
     if "kernel" in rows:
         stated = dtypes_in_kernel_names(as_text(rows["kernel"]))
         given = given.where(~blank, stated)
-    assumed = int(given.eq("").sum())
-    rows["dtype_a"] = given.where(given.ne(""), "fp32")
+    missing = given.eq("") & as_text(rows["op"]).ne(SERVING)
+    assumed = int(missing.sum())
+    rows["dtype_a"] = given.mask(missing, "fp32")
     if assumed:
         text = (
             "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME"

@@ -9,7 +9,6 @@ say how many tokens are drafted: the width of the answers has it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +19,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..errors import ParameterError
 from ..hardware import GPU
+from ..operators.kinds.serving_run import drafts_as_mtp
 from ..operators.work import as_numbers, texts
 from .measured_ratios import NONE, Ratios, places_of, process
 
@@ -28,8 +28,6 @@ SPECULATIONS: Final = (NONE, MTP)
 """How tokens are drafted: not at all, or by the model's own layers for it (multi-token prediction)."""
 OWN: Final = "speculation"
 """Of `ServingModel.about`: how the own runs draft tokens."""
-_DRAFTS_OF_MTP: Final = re.compile(r"mtp|\w+_mtp|nextn|eagle|speculative")
-"""What servers and clients write of it: SGLang calls it EAGLE, vLLM deepseek_mtp."""
 
 
 def check_speculation(word: object) -> str:
@@ -45,7 +43,7 @@ def check_speculation(word: object) -> str:
 
 def drafted(rows: pd.DataFrame) -> BoolArray:
     """Return which measured runs had tokens drafted as `MTP` does, by their ``variant``."""
-    named = [bool(_DRAFTS_OF_MTP.fullmatch(str(word))) for word in texts(rows, "variant")]
+    named = [drafts_as_mtp(str(word)) for word in texts(rows, "variant")]
     return np.array(named, dtype=bool)
 
 

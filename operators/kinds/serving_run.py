@@ -9,6 +9,7 @@ are, so each of them is worked at once in that time.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,10 @@ from ..work import as_numbers, element_bytes, numbers, texts
 from .launched import whole_view
 
 SERVING: Final = "serving"
+SPECULATION: Final = "speculation"
+"""Column of a table that says how tokens were drafted; the table of measurements has it as ``variant``."""
+_DRAFTS_OF_MTP: Final = re.compile(r"mtp|\w+_mtp|nextn|eagle|speculative")
+"""What servers and clients write of drafts by the model's own layers: SGLang calls it EAGLE, vLLM deepseek_mtp."""
 METRICS: Final = ("ttft_ms", "tpot_ms", "output_tokens_per_s")
 """What a run measured beside the time of a request: to the first token, per further token, of all GPUs together."""
 FIGURES: Final = (
@@ -61,6 +66,15 @@ FIGURES: Final = (
     ),
 )
 """Of the model: they follow from its name, or its configuration."""
+
+
+def drafts_as_mtp(word: str) -> bool:
+    """Return whether a word for a run's drafts means the model's own layers (multi-token prediction).
+
+    >>> drafts_as_mtp("EAGLE"), drafts_as_mtp("deepseek_mtp"), drafts_as_mtp("ngram")
+    (True, True, False)
+    """
+    return _DRAFTS_OF_MTP.fullmatch(word.strip().lower()) is not None
 
 
 def gpus(frame: pd.DataFrame) -> np.ndarray:

@@ -433,3 +433,8 @@ def test_own_runs_with_speculation_are_forecast_as_measured(tmp_path: Path) -> N
     assert (wider > width).all()
     with pytest.raises(ParameterError, match="calibrate each from the model that ships"):
         fc.calibrate(runs.assign(variant=""), prior=str(tmp_path / "own.parquet"))
+    stated = runs.rename(columns={"variant": "speculation"}).assign(speculation="mtp")
+    same = fc.calibrate(stated.assign(tuning="stock", prefill_gpus=8))
+    for time, fit in own.fits.items():
+        assert same.fits[time].weights == pytest.approx(fit.weights)
+    assert sum("[option-not-read]" in note for note in same.about["notes"]) == 2
