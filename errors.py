@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, Final, cast
@@ -130,7 +131,8 @@ class ParameterError(DataError):
         Its name in the Python API (``cpu_speed``); the command line says which of its options that
         is.
     problem : str
-        What it must be, what it is, and what to do: the line goes on after the name.
+        What it must be, what it is, and what to do: the line goes on after the name. Another
+        parameter in it stands in backticks, for whoever spells it.
     others : tuple of str
         Parameters of which the same is true.
 
@@ -159,7 +161,11 @@ class ParameterError(DataError):
             beside = f", as {'is' if len(self.others) == 1 else 'are'} {names}"
         else:
             beside = ""
-        return f"{spelt(self.parameter)} {self.problem}{beside}"
+        problem = _PARAMETER.sub(lambda match: spelt(match[1]), self.problem)
+        return f"{spelt(self.parameter)} {problem}{beside}"
+
+
+_PARAMETER: Final = re.compile(r"`([a-z]\w*)`")
 
 
 def check_number(
@@ -182,9 +188,18 @@ def check_number(
 
 
 def check_jobs(jobs: int) -> None:
-    """Refuse a number of processes that starts none. Raises ParameterError if it is 0."""
-    if jobs == 0:
-        raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")
+    """Refuse what is no number of processes, or one that starts none: a ParameterError says so."""
+    whole = isinstance(jobs, Integral) and not isinstance(jobs, bool)
+    if not whole or jobs == 0:
+        problem = f"must be a number of processes, or -1 for one per core, got {jobs!r:.40}"
+        raise ParameterError("jobs", problem)
+
+
+def check_progress(progress: object) -> None:
+    """Refuse what cannot be told of long work, as nothing that is called: a ParameterError says so."""
+    if not callable(progress):
+        problem = "must be called as progress(done, total, label, eta_seconds)"
+        raise ParameterError("progress", f"{problem}, got {progress!r:.40}")
 
 
 def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:

@@ -258,12 +258,20 @@ def _unmarked_within(out: Path, checked: Collection[str]) -> list[str]:
 
 def check_folder(out: Path) -> None:
     """Refuse a new folder whose name is that of a file, and one where nothing can be written (`check_place`)."""
-    if out.suffix.lower() in (".html", *PREDICTION_FORMATS) and not out.is_dir():
+    if out.suffix.lower() in _OF_FILES and not out.is_dir():
         what = (
             f"would be a folder, for several files: choose a name that does not end in {out.suffix}"
         )
         raise DataError(what, source=str(out))
     check_place(Path(os.path.realpath(out)))
+
+
+_OF_FILES: Final = (
+    *(".html", *PREDICTION_FORMATS),
+    *(".db", ".feather", ".gz", ".htm", ".log", ".md", ".npz", ".pdf", ".png", ".py", ".sh"),
+    *(".sqlite", ".svg", ".toml", ".tsv", ".txt", ".xls", ".yaml", ".yml", ".zip"),
+)
+"""Suffixes of files, which no new folder has: it may be called after a release, as in release-0.10."""
 
 
 def check_place(out: Path) -> None:

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
-from .errors import check_jobs, check_level, check_number
+from .errors import check_jobs, check_level, check_number, check_progress
 
 if TYPE_CHECKING:  # an extra
     from distributed import Client
@@ -27,15 +27,24 @@ _SETTINGS: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  #
 class _Block(AbstractContextManager[None]):
     """What `config` returns: a block that has the settings, and after which those before are back."""
 
-    def __init__(self, before: Mapping[str, Any]) -> None:
-        self._before = before
+    def __init__(self, stated: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        self._stated = stated
+        self._first: Mapping[str, Any] | None = before
+        self._befores: list[Mapping[str, Any]] = []
 
     def __enter__(self) -> None:
-        """Begin the block: `config` has set the settings already."""
+        """Begin the block, again where it has been entered: `config` set the settings the first time."""
+        settings = _SETTINGS.get()
+        if self._first is None:
+            self._befores.append(settings)
+            _SETTINGS.set({**settings, **self._stated})
+        else:
+            self._befores.append(self._first)
+            self._first = None
 
     def __exit__(self, *_: object) -> None:
-        """Set the settings that were before."""
-        _SETTINGS.set(self._before)
+        """Set the settings that were before this block."""
+        _SETTINGS.set(self._befores.pop())
 
 
 def config(
@@ -68,12 +77,13 @@ def config(
     Returns
     -------
     context manager
-        At the end of its block the settings from before this call are back.
+        At the end of its block the settings from before this call are back. Entered again, the
+        block has the settings again.
 
     Raises
     ------
     ParameterError
-        A setting is out of its range.
+        A setting is out of its range, or of another type.
 
     Examples
     --------
@@ -86,6 +96,8 @@ def config(
     given = locals()
     if jobs is not None:
         check_jobs(jobs)
+    if progress is not None:
+        check_progress(progress)
     if seed is not None:
         check_number("seed", seed, 0)
     if interval is not None:
@@ -93,7 +105,7 @@ def config(
     stated = {name: value for name, value in given.items() if value is not None}
     before = _SETTINGS.get()
     _SETTINGS.set({**before, **stated})
-    return _Block(before)
+    return _Block(stated, before)
 
 
 def configured(function: Callable[P, R]) -> Callable[P, R]:

@@ -158,14 +158,15 @@ def deployments(
     given = {name: value for name, value in asked.items() if value is not None}
     if not str(given.get("release", OWN)).endswith(OWN):
         text = (
-            f"(or num_prompts) is needed beside release, unless that is a {OWN} of flopcast "
+            f"(or `num_prompts`) is needed beside `release`, unless that is a {OWN} of flopcast "
             "calibrate"
         )
         raise ParameterError("batch", text)
     if others := [name for name in given if name not in FIELDS]:
+        named = [f"`{name}`" for name in others]
         raise ParameterError(
             "batch",
-            f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a "
+            f"(or `num_prompts`) is needed beside {', '.join(named)}, which the choice of a "
             "deployment does not take",
         )
     gpus = gpus_of(given.get("gpu", "MI300X"))
@@ -190,8 +191,8 @@ def deployments(
             if percentile and "rate" in given:
                 raise ParameterError(
                     name,
-                    f"can be asked of {percentile} with so many requests under way (concurrency), "
-                    "not at a rate: no public run of that states percentiles",
+                    f"can be asked of {percentile} with so many requests under way (`concurrency`), "
+                    "not at a `rate`: no public run of that states percentiles",
                 )
             if percentile:
                 percentiles[f"{name}_ms"] = percentile
@@ -203,7 +204,7 @@ def deployments(
     if "rate" in given:
         if "concurrency" in counts:
             raise ParameterError(
-                "rate", "says how many requests are under way: give it or concurrency, not both"
+                "rate", "says how many requests are under way: give it or `concurrency`, not both"
             )
         fields["rate"] = quantity("rate", given["rate"], PER_SECOND)
     if "memory_utilisation" in given:
@@ -219,12 +220,17 @@ def deployments(
         given.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
     speculation = check_speculation(given.get("speculation", NONE))
     beside = fields.get("prefill_gpus", 0)
+    sizes = counts.get("gpus", tuple(n + beside for n in (1, 2, 4, 8)))
+    if max(sizes) <= beside:
+        raise ParameterError(
+            "prefill_gpus", f"{beside} of `gpus` {max(sizes)} leaves none to write answers"
+        )
     question = Question(
         model=architecture,
         gpus=gpus,
         price=check_priced(price, gpus),
         electricity=electricity(given.get("electricity"), price),
-        counts=tuple(sorted(set(counts.get("gpus", (n + beside for n in (1, 2, 4, 8)))))),
+        counts=tuple(sorted(set(sizes))),
         engines=engines,
         tuning=given.get("tuning", EITHER),
         speculation=speculation,

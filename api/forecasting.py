@@ -293,8 +293,8 @@ def forecast(
     engine : str or several, default "vllm"
         Of serving: vllm, sglang, trtllm, atom.
     tuning : {"either", "tuned", "stock"}, optional
-        Of the engine or framework: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"``
-        as it comes. By default intervals hold both.
+        Of the engine that serves, or the framework that trains: ``"tuned"`` as the vendor tunes it
+        for the setting, ``"stock"`` as it comes. By default intervals hold both. A batch takes none.
     speculation : {"none", "mtp"}, default "none"
         How tokens of answers are drafted: ``"mtp"`` by the model's own layers for it. Times are
         those without it times what runs with it say (`workloads.speculation`).
@@ -375,7 +375,7 @@ def forecast(
     stated = [name for name, value in (served | {"sure": sure}).items() if value is not None]
     work = [
         name
-        for name in ("kind", "batch", "num_prompts", "global_batch")
+        for name in ("batch", "num_prompts", "global_batch", "kind")
         if fields.get(name) is not None
     ]
     if model is not None and cases is None and not work and not is_graph(model):
@@ -393,11 +393,13 @@ def forecast(
         return deployments(
             model, price=priced, interval=interval, sure=enough, seed=seed, **{**served, **others}
         )
+    if tuning is not None and cases is None and fields.get("kind") != "training":
+        stated.append("tuning")
     if stated:
         if work:
-            beside = work[0]
+            beside = f"`{work[0]}`"
         elif cases is not None:
-            beside = "cases"
+            beside = "`cases`"
         else:
             beside = "layers of your own"
         raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
@@ -424,9 +426,9 @@ def forecast(
         kept = load_measurements(data, keep)
         learned.append(measured_times(kept.frame))
     elif where is not None:
-        raise ParameterError("where", "keeps rows of data, and none are given")
+        raise ParameterError("where", "keeps rows of `data`, and none are given")
     if (model is None) == (cases is None):
-        raise ParameterError("model", "must be given, or cases in its place, and not both")
+        raise ParameterError("model", "must be given, or `cases` in its place, and not both")
     if cases is not None:
         if fields:
             raise ParameterError(

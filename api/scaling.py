@@ -391,7 +391,7 @@ def scale_misses(
     if caches_of is not None:
         for name, given in (("cache_mb", cache_mb), ("l2_mb", l2_mb)):
             if given is not None:
-                raise ParameterError(name, "states a cache: leave it out beside caches_of")
+                raise ParameterError(name, "states a cache: leave it out beside `caches_of`")
         cache_mb, l2_mb = _caches(find(caches_of), sizes)
     cache_mb = values.numbers("cache_mb", cache_mb) or []
     l2_mb = values.numbers("l2_mb", l2_mb)

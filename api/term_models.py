@@ -25,6 +25,7 @@ from ..report.terms import terms_document
 from ..scaling.extrap import Experiment, read_experiment
 from ..scaling.prediction import error_percent
 from ..scaling.terms import TermModel, fit_terms
+from ..settings import configured
 from ..values import Assigned, Names
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def _measured_at(model: TermModel, point: FloatArray) -> float:
     return float("nan")
 
 
+@configured
 def scale_terms(
     data: str | Path,
     at: Assigned | None = None,

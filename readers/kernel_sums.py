@@ -36,7 +36,7 @@ from .files import campaign_of, head, parse_csv, text
 from .labels import KERNEL_ENDING, TIME_UNITS
 
 _TEXT: Final = re.compile(
-    r"^[ \t]*+Time ?\(%\) {2,}Total Time ?\((?P<unit>[a-z]+)\) {2,}Instances {2,}.*\bName[ \t]*\r?\n"
+    r"^[ \t]*+Time ?\(%\) {2,}+Total Time ?\((?P<unit>[a-z]+)\) {2,}+Instances {2,}+.*\bName[ \t]*\r?\n"
     r"(?P<rules>[ \t]*+-[- \t]*)\r?$",
     re.MULTILINE,
 )

@@ -34,7 +34,7 @@ from .document import (
     rows,
 )
 from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
-from .formats import NONE, figure, share
+from .formats import NONE, counted, figure, share
 from .static_figures import Drawing
 
 SHOWN: Final = 12  # rows on a terminal
@@ -63,8 +63,12 @@ def deployments_document(choice: Choice, level: float) -> Document:
     beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
     narrower = [note for note in choice.remarks if note.code == "two-runs"]
     others = [note for note in choice.remarks if note.code not in ("two-runs", "quantised")]
-    counts = ", ".join(map(str, asked.counts))
-    lead = f"{work}{rate}{_limits(asked)}; on {counts} GPUs; {tuned}"
+    sizes = ", ".join(map(str, asked.counts))
+    if sizes == "1":
+        gpus = "1 GPU"
+    else:
+        gpus = f"{sizes} GPUs"
+    lead = f"{work}{rate}{_limits(asked)}; on {gpus}; {tuned}"
     return Document(
         title=f"Serving {asked.model.name}",
         lead=f"{lead}; intervals of {100 * level:g} %",
@@ -105,7 +109,8 @@ def _conditions(asked: Question) -> str:
     if asked.speculation != Question.speculation:
         conditions += f", with speculation ({asked.speculation})"
     if asked.prefill_gpus:
-        conditions += f", {asked.prefill_gpus} GPUs of each replica only reading prompts"
+        readers = counted(asked.prefill_gpus, "GPU")
+        conditions += f", {readers} of each replica only reading prompts"
     return conditions
 
 
@@ -202,7 +207,7 @@ def _footing(asked: Question, one: pd.Series) -> str:
     return (
         f"First token after {_interval(one, 'ttft_ms')} ms{said['ttft_ms']}{further}; "
         f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, "
-        f"{_figure(one['concurrency'])} requests under way, "
+        f"{_requests(one['concurrency'])} under way, "
         f"{_figure(one['memory_gb'])} GiB on each GPU."
     )
 
@@ -251,7 +256,7 @@ def _beside(choice: Choice) -> list[str]:
         under_way = ""
         if asked.rate is None:
             under_way = (
-                f", {_figure(gamble['concurrency'])} requests under way and "
+                f", {_requests(gamble['concurrency'])} under way and "
                 f"{_figure(gamble['tokens_per_s_per_gpu'])} tokens/s per GPU,"
             )
         sentence = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{cost(gamble)}"
@@ -301,6 +306,21 @@ def _figure(value: float, digits: int = 3) -> str:
     if math.isinf(value):
         return "∞"
     return f"{float(f'{value:.{digits}g}'):,.9g}"
+
+
+def _count(value: float) -> str:
+    """Return a count in full; a mean of few in three digits, ∞ and – as a figure."""
+    if math.isfinite(value) and (value >= 100 or value == round(value)):
+        return f"{value:,.0f}"
+    return _figure(value)
+
+
+def _requests(value: float) -> str:
+    """Return a number of requests and the noun."""
+    written = _count(value)
+    if written == "1":
+        return "1 request"
+    return f"{written} requests"
 
 
 def _word(value: Any) -> str:
@@ -383,7 +403,7 @@ def _tables(choice: Choice) -> list[Part]:
                 cells.append(written(one, "electricity_per_million"))
             elif asked.electricity:
                 cells.append(written(one, "joules_per_token"))
-            cells.append(_figure(one["concurrency"]))
+            cells.append(_count(one["concurrency"]))
             body.append(Row(tuple(cells), "" if one["holds"] >= asked.sure else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
         every = [Column(head, kinds.get(head, "number")) for head in heads]
@@ -453,7 +473,7 @@ def _chooser(choice: Choice) -> list[Part]:
             *_percentile_facts(asked, one),
             ("tokens/s per user", _interval(one, "tokens_per_s_per_user")),
             ("tokens/s per GPU", _interval(one, "tokens_per_s_per_gpu")),
-            ("requests under way", _figure(one["concurrency"])),
+            ("requests under way", _count(one["concurrency"])),
             ("GiB per GPU", _figure(one["memory_gb"])),
             ("W of each GPU", _interval(one, "power_w")),
             ("J per token", _interval(one, "joules_per_token")),
@@ -500,7 +520,7 @@ def front_figure(choice: Choice) -> go.Figure:
     for place, (gpu, ways) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]
         x, y = ways["tokens_per_s_per_user"], ways["tokens_per_s_per_gpu"]
-        texts = [f"{way(one)}, {figure(one['concurrency'])} requests" for _, one in ways.iterrows()]
+        texts = [f"{way(one)}, {_requests(one['concurrency'])}" for _, one in ways.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)

@@ -11,6 +11,7 @@ _KEYWORDS = {
     "with group=": "with --group ",
     "with max_size": "with --max-size",
     "give overwrite=True": "give --force",
+    "limits (ttft, tpot)": "limits (--ttft, --tpot)",
 }
 
 
@@ -22,9 +23,12 @@ def as_options(text: str) -> str:
 
     >>> as_options("no column 'op': give default op=gemm")
     "no column 'op': give --default op=gemm"
+    >>> as_options("in fp8 its answers may differ (dtype=bf16 leaves fp8 out)")
+    'in fp8 its answers may differ (--dtype bf16 leaves fp8 out)'
     >>> as_options("the target's CPU is assumed to be as fast: state cpu_speed")
     "the target's CPU is assumed to be as fast: state --cpu-speed"
     """
     for keyword, option in _KEYWORDS.items():
         text = text.replace(keyword, option)
+    text = re.sub(r"\((dtype)=(\w+) leaves", r"(--\1 \2 leaves", text)
     return re.sub(r"\b(give|or|by) (default|unit|rename) (?=\S+=)", r"\1 --\2 ", text)

@@ -130,7 +130,7 @@ def opening(title: str) -> Iterator[str]:
 
 def _plain(text: Any) -> str:
     """Return the words of a label without its markup."""
-    return unescape(re.sub(r"<[^>]+>", " ", str(text or ""))).strip()
+    return unescape(re.sub(r"<[^<>]+>", " ", str(text or ""))).strip()
 
 
 def _colour(trace: Any, place: int) -> str:

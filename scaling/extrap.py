@@ -250,6 +250,12 @@ def _of_text(words: str, source: str) -> Experiment:
                 )
             values.append(Value(region, metric, points[place], tuple(numbers)))
             place += 1
+    if not parameters and not values:
+        raise DataError(
+            "is in no format of Extra-P: give its text, which begins with PARAMETER, its JSON, "
+            "its JSON lines or an experiment that it saved",
+            source=source,
+        )
     return Experiment(tuple(parameters), values)
 
 

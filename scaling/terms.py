@@ -11,13 +11,15 @@ coefficients are fitted to all points by least squares, and the least SMAPE wins
 contributes 0.05 % of what was measured is not taken.
 
 The interval knows that other exponents fit the same points nearly as well and go elsewhere beyond
-them. One term after the other is exchanged for every other one, one structure for the others, each is
-fitted to relative errors, and all that the points do not reject (likelihood ratio, at the level of the
-interval) have an interval of Student's t for a new observation. The interval of the model reaches from
-the least to the greatest of them. Of 300 made-up grids of two parameters with known formulas and 2 or
-5 % of noise, intervals of 90 % held 96 to 97 % of the truth at twice every measured value, and 95 of
-100 at eight times; of three parameters with 2 % of noise, 39 of 40 at twice. Formulas that look alike
-within the grid make them wide.
+them. One term after the other is exchanged for every other one, one structure for the others, each
+is fitted to relative errors, and all that the points do not reject (likelihood ratio, at the level
+of the interval) have an interval of Student's t for a new repetition. The interval of the model
+reaches from the least to the greatest of them. The scatter of repetitions about their mean enters
+both: points never count as surer than it lets them be, and a new repetition scatters as those
+measured. Of 300 made-up grids of two parameters with known formulas and 2 or 5 % of noise,
+intervals of 90 % held 96 to 97 % of the truth at twice every measured value, and 95 of 100 at eight
+times; of three parameters with 2 % of noise, 39 of 40 at twice. Formulas that look alike within the
+grid make them wide.
 
 References
 ----------
@@ -147,6 +149,13 @@ class Fit(NamedTuple):
         return _design(points, self.terms, self.structure) @ self.coefficients
 
 
+class Scatter(NamedTuple):
+    """How far repetitions at one point lie from each other, relative to their mean."""
+
+    repetition: float  # deviation of one; 0 where none is repeated
+    mean: float  # deviation of what stands for those at a point
+
+
 class Alternative(NamedTuple):
     """Another formula that the points do not reject."""
 
@@ -169,12 +178,15 @@ class TermModel:
     adjusted_r2: float  # of the fit to all points; NaN of a constant
     smape_percent: float  # mean of 2·|predicted - measured| / (predicted + measured)
     candidates: tuple[tuple[Term, ...], ...]  # the terms that were tried of each parameter
+    scatter: Scatter
     notes: tuple[Remark, ...] = ()
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
         """The formulas that the points do not reject at any level of an interval."""
-        return tuple(_alternatives(self.points, self.measured, self.fit, self.candidates))
+        return tuple(
+            _alternatives(self.points, self.measured, self.fit, self.candidates, self.scatter)
+        )
 
     @property
     def formula(self) -> str:
@@ -191,10 +203,11 @@ class TermModel:
         return self.fit.predict(points)
 
     def interval(self, points: FloatArray, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of a new observation at each point; NaN where no point is to spare."""
+        """Return the bounds of a new repetition at each point; NaN where no point is to spare."""
         lower = upper = self.predict(points)
         least = min(other.error for other in self.alternatives)
-        most = _most_error(least, self.points.shape, level)
+        most = _most_error(least, self.points.shape, level, self.scatter)
+        alone = max(self.scatter.repetition**2 - self.scatter.mean**2, 0.0)
         for other in self.alternatives:
             if not np.isfinite(other.relative.noise):
                 return np.full(len(points), np.nan), np.full(len(points), np.nan)
@@ -202,8 +215,10 @@ class TermModel:
                 continue
             design = _design(points, other.terms, other.structure)
             centre = design @ other.relative.coefficients
-            spread = other.relative.spread(design, np.abs(centre))
-            reach = stats.t.ppf((1 + level) / 2, other.relative.freedom) * spread
+            relative = replace(other.relative, noise=max(other.relative.noise, self.scatter.mean))
+            spread = relative.spread(design, np.abs(centre))
+            spread = np.sqrt(spread**2 + alone * centre**2)
+            reach = stats.t.ppf((1 + level) / 2, relative.freedom) * spread
             lower = np.minimum(lower, centre - reach)
             upper = np.maximum(upper, centre + reach)
         if (self.measured >= 0).all():
@@ -244,7 +259,12 @@ def fit_terms(
             continue
         with np.errstate(all="ignore"):  # of terms that overflow, which are not taken
             model = _model(
-                (region, metric), experiment.parameters, at, measured, negative_exponents
+                (region, metric),
+                experiment.parameters,
+                at,
+                measured,
+                _scatter(list(points.values()), measured, measure),
+                negative_exponents,
             )
         models.append(model)
     if not models:
@@ -266,6 +286,7 @@ def _model(
     parameters: tuple[str, ...],
     points: FloatArray,
     measured: FloatArray,
+    scatter: Scatter,
     negative_exponents: bool,
 ) -> TermModel:
     """Return the model of one region."""
@@ -292,8 +313,28 @@ def _model(
         _adjusted_r2(fit, points, measured),
         _smape(fit.predict(points), measured),
         tuple(candidates),
+        scatter,
         tuple(notes),
     )
+
+
+def _scatter(
+    repeated: Sequence[Sequence[float]], measured: FloatArray, measure: Measure
+) -> Scatter:
+    """Return the relative scatter of repetitions, pooled over all points, each about its mean."""
+    squares, freedom, inverse = 0.0, 0, 0.0
+    for repetitions, value in zip(repeated, measured, strict=True):
+        relative = np.asarray(repetitions, dtype=np.float64) / value
+        squares += float(((relative - relative.mean()) ** 2).sum())
+        freedom += len(relative) - 1
+        inverse += 1.0 / len(relative)
+    if freedom == 0:
+        return Scatter(0.0, 0.0)
+    repetition = float(np.sqrt(squares / freedom))
+    share = inverse / len(repeated)
+    if measure == "median":
+        share = min(share * np.pi / 2, 1.0)
+    return Scatter(repetition, repetition * float(np.sqrt(share)))
 
 
 def _line(points: FloatArray, measured: FloatArray, place: int) -> tuple[FloatArray, FloatArray]:
@@ -434,7 +475,11 @@ class _Trial(NamedTuple):
 
 
 def _alternatives(
-    points: FloatArray, measured: FloatArray, fit: Fit, candidates: Sequence[Sequence[Term]]
+    points: FloatArray,
+    measured: FloatArray,
+    fit: Fit,
+    candidates: Sequence[Sequence[Term]],
+    scatter: Scatter,
 ) -> Iterator[Alternative]:
     """Yield the formulas that the points do not reject, the one that fits relative errors best among them.
 
@@ -450,7 +495,7 @@ def _alternatives(
             other = _tried(points, measured, terms, structure, tried)
             if other.error < best.error:
                 best, improved = other, True
-    most = _most_error(best.error, points.shape, _SUREST)
+    most = _most_error(best.error, points.shape, _SUREST, scatter)
     kept = [other for other in tried.values() if other.error <= most]
     for one, other in combinations(kept, 2):
         if one.structure == other.structure:
@@ -511,7 +556,11 @@ def _relative(
     return design / scale, scale
 
 
-def _most_error(least: float, shape: tuple[int, ...], level: float) -> float:
-    """Return the error from which on points reject a formula, by the ratio of likelihoods."""
+def _most_error(least: float, shape: tuple[int, ...], level: float, scatter: Scatter) -> float:
+    """Return the error from which on points reject a formula, by the ratio of likelihoods.
+
+    An error that the scatter of repetitions makes rejects none.
+    """
     count, parameters = shape
-    return float(least * np.exp(stats.chi2.ppf(level, parameters) / count))
+    scattered = max(least, count * scatter.mean**2)
+    return float(scattered * np.exp(stats.chi2.ppf(level, parameters) / count))

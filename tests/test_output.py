@@ -238,7 +238,7 @@ def test_guarding_is_undone_exactly(texts: list[str]) -> None:
     assert not any(text.lstrip(" ").startswith(tuple("=+-@\t\r\n")) for text in guarded)
 
 
-@pytest.mark.parametrize("name", ["answer.html", "answer.csv", "answer.JSON"])
+@pytest.mark.parametrize("name", ["answer.html", "answer.csv", "answer.JSON", "answer.txt"])
 def test_a_new_folder_is_not_called_as_a_file_is(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{name}: would be a folder"):
         check_output(tmp_path / name, ["a.json", "a.html"])
@@ -248,7 +248,7 @@ def test_a_new_folder_is_not_called_as_a_file_is(name: str, tmp_path: Path) -> N
 
 
 def test_tables_of_one_command_are_checked_together_and_none_lies_in_a_run(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="another file than that of `out`"):
+    with pytest.raises(ParameterError, match="another file than that of out"):
         check_tables({"out": tmp_path / "a.csv", "removed": tmp_path / "." / "a.csv"})
     run = tmp_path / "run"
     (run / "model").mkdir(parents=True)

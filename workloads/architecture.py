@@ -216,7 +216,7 @@ class Architecture:
         if self.context and tokens > self.context:
             raise ParameterError(
                 "input_len",
-                f"and output_len must be {self.context:,} tokens together at most, for which "
+                f"and `output_len` must be {self.context:,} tokens together at most, for which "
                 f"{self.name} is configured (max_position_embeddings), got {tokens:,}: give a "
                 "config.json that allows more where the model is served so",
             )

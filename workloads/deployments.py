@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray
-from ..errors import DataError, FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..hardware import GPU
 from ..hardware.networks import NODE_GPUS
 from ..operators.kinds.serving_run import SERVING
@@ -278,9 +278,10 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         fitting = every[~every["queued"]]
         if fitting.empty:
             users = min(question.concurrency)
+            requests = counted(users, "request")
             text = (
-                f"no way has room in its cache for {users:,} requests under way: some wait until "
-                "others have ended"
+                f"no way has room in its cache for {requests} under way: some wait until others "
+                "have ended"
             )
             first.insert(0, remark("all-wait", text, concurrency=users))
             fitting = every
@@ -300,8 +301,8 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             if n not in users_paced and question.concurrency != CONCURRENCY
         ]:
             text = (
-                f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, "
-                "or no token within "
+                f"with {', '.join(f'{n:,}' for n in slow)} under way requests have no room "
+                "anywhere, or no token within "
             )
             text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
             first.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
@@ -441,10 +442,10 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                     lacks = (
                         memory.needed(question.input_len + question.output_len) - memory.available
                     )
-                    why = DataError(f"{lacks:,.0f} GiB are missing on each of {size} GPUs")
+                    why = DataError(f"{lacks:,.0f} GiB are missing on {_each(size)}")
                     continue
                 if beside and (lacks := _lacking_of_prompts(asked, beside, node)):
-                    text = f"{lacks:,.0f} GiB are missing on each of {beside} GPUs for prompts"
+                    text = f"{lacks:,.0f} GiB are missing on {_each(beside)} for prompts"
                     why = ParameterError("prefill_gpus", f"must hold the weights: {text}")
                     continue
                 yielded = True
@@ -456,6 +457,13 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
             f"{why or 'none of the ways to cut it that were asked for'}"
         )
         notes.append(remark("no-way", text, gpu=gpu.name))
+
+
+def _each(gpus: int) -> str:
+    """Say on which of so many GPUs something is: on all of them, or on the only one."""
+    if gpus == 1:
+        return "1 GPU"
+    return f"each of {gpus} GPUs"
 
 
 def _lacking_of_prompts(asked: Mapping[str, Any], gpus: int, node: int) -> float:

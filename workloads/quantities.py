@@ -136,7 +136,7 @@ def electricity(given: object, price: Prices) -> Electricity:
     if currency and price.currency and currency != price.currency:
         raise ParameterError(
             "electricity",
-            f"must be in the currency of price, {price.currency}, got {given!r}",
+            f"must be in the currency of `price`, {price.currency}, got {given!r}",
         )
     return Electricity(per_kwh, currency or price.currency)
 

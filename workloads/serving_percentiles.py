@@ -120,7 +120,7 @@ def limit(parameter: str, given: object) -> tuple[float, str]:
         raise ParameterError(
             parameter,
             f"can be asked of {' and '.join(PERCENTILES)}, which public runs state beside the mean, "
-            f"not of {percentile}: give {parameter}='{PERCENTILES[-1]}<{stated[2]}'",
+            f"not of {percentile}: give `{parameter}`='{PERCENTILES[-1]}<{stated[2]}'",
         )
     return quantity(parameter, stated[2], MILLISECONDS), percentile
 

@@ -246,6 +246,8 @@ def complete(given: Mapping[str, Any]) -> Setting:
     if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
         raise ParameterError(missing[0], f"is needed to forecast {kind}", *missing[1:])
     assert model is not None
+    if "tuning" in stated and kind != "training":
+        raise ParameterError("tuning", f"goes with no {kind}: leave it out, it changes no answer")
     values: dict[str, Any] = understood(stated)
     if isinstance(stated["model"], str):
         named = known_models.format_in(stated["model"])

@@ -172,8 +172,8 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
         ("--rate 4/s --concurrency 8", "--rate"),
         ("--price MI355X=2", "--price"),
         ("--electricity 0.12/h", "--electricity must be a number above 0"),
-        ("--electricity $0.12 --price €2", "--electricity must be in the currency of price"),
-        ("--electricity 0.12 --batch 4", "--electricity goes with no batch"),
+        ("--electricity $0.12 --price €2", "--electricity must be in the currency of --price"),
+        ("--electricity 0.12 --batch 4", "--electricity goes with no --batch"),
         ("--engine tgi", "--engine"),
         (
             "--dtype int3",
@@ -183,7 +183,17 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
         ("--dtype int3 --batch 1 --input-len 8 --output-len 8", "--dtype must be one of"),
         ("--ttft 2s --batch 4", "--ttft"),
         ("--tpot 50ms --output-len 1", "--tpot"),
-        ("--ttft 2s --pp 2", "--batch"),
+        ("--ttft 2s --pp 2", "--batch (or --num-prompts) is needed beside --pp"),
+        ("--tuning stock --batch 4", "--tuning goes with no --batch"),
+        ("--tuning stock --num-prompts 4", "--tuning goes with no --num-prompts"),
+        ("--speculation mtp --num-prompts 16", "--speculation goes with no --num-prompts"),
+        ("--isl 1000000", "--input-len and --output-len must be"),
+        (
+            "--rate 4/s --concurrency 1:8",
+            "--rate says how many requests are under way: give it or --concurrency",
+        ),
+        ("--prefill-gpus 8", "--prefill-gpus 8 of --gpus 8 leaves none"),
+        ("--out answer.txt", "answer.txt: would be a folder"),
         ("--chakra sim", "--chakra"),
     ],
 )
@@ -192,6 +202,31 @@ def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> N
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: {named}")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--ttft p90<2s", "give --ttft='p99<2s'"),
+        ("--ttft p99<2s --rate 2/s", "(--concurrency), not at a --rate"),
+    ],
+)
+def test_an_option_that_a_message_asks_for_is_one_that_can_be_typed(line: str, said: str) -> None:
+    assert said in call("forecast", "llama-3.1-70b", *line.split()).stderr
+
+
+def test_counts_are_written_in_full_and_one_is_singular() -> None:
+    many = fc.forecast("deepseek-r1", gpu="MI355X", gpus=8, tp=8, dtype="fp8", concurrency=1024)
+    few = fc.forecast("llama-3.1-8b", gpu="MI300X", gpus=1, concurrency=1, dtype="bf16")
+    page = many.document()
+    opening = repr(page.opening)
+    assert "1,024 requests under way" in opening
+    assert "1,020" not in repr(page)
+    alone = few.document()
+    assert "on 1 GPU;" in str(alone.lead)
+    assert ", 1 request under way" in repr(alone.opening)
+    beside = fc.forecast("deepseek-r1", gpu="MI355X", gpus=9, dtype="fp4", prefill_gpus=1)
+    assert ", 1 GPU of each replica" in str(beside.document().lead)
 
 
 @pytest.mark.parametrize("work", [{"rate": 1}, {"batch": 1, "input_len": 8, "output_len": 8}])
@@ -396,6 +431,8 @@ def test_prompts_on_gpus_of_their_own_are_asked_for() -> None:
         ({"speculation": "mtp", "batch": 4}, "goes with no batch"),
         ({"prefill_gpus": 2, "batch": 4}, "goes with no batch"),
         ({"prefill_gpus": 0}, "prefill_gpus"),
+        ({"prefill_gpus": 8, "gpus": [4, 8]}, "8 of gpus 8 leaves none to write answers"),
+        ({"tuning": "tuned", "batch": 4}, "tuning goes with no batch"),
         ({"prefill_gpus": 1, "gpus": 9}, "must hold the weights"),
     ],
 )

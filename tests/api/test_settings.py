@@ -44,13 +44,36 @@ def test_settings_hold_until_they_are_set_anew() -> None:
     assert asked() == ((), -1, 0, 0.9)
 
 
+def test_a_block_that_is_entered_again_has_its_settings_again() -> None:
+    block = fc.config(seed=3)
+    with block:
+        with block:
+            assert asked()[2] == 3
+        assert asked()[2] == 3
+    assert asked()[2] == 0
+    with fc.config(seed=4), block:
+        assert asked()[2] == 3
+    assert asked()[2] == 0
+
+
 def test_a_keyword_wins_over_the_settings() -> None:
     with fc.config(seed=3, jobs=2):
         assert asked(seed=0, jobs=-1) == ((), -1, 0, 0.9)
 
 
 @pytest.mark.parametrize(
-    "setting", [{"jobs": 0}, {"seed": -1}, {"seed": 0.5}, {"interval": 1.0}, {"interval": 0.0}]
+    "setting",
+    [
+        {"jobs": 0},
+        {"jobs": "x"},
+        {"jobs": 1.5},
+        {"jobs": True},
+        {"progress": "yes"},
+        {"seed": -1},
+        {"seed": 0.5},
+        {"interval": 1.0},
+        {"interval": 0.0},
+    ],
 )
 def test_a_setting_out_of_its_range_is_refused_and_sets_nothing(setting: dict[str, Any]) -> None:
     with pytest.raises(ParameterError) as raised:

@@ -204,7 +204,7 @@ def test_what_has_no_room_is_left_out_and_what_has_none_anywhere_refused() -> No
         asked("llama-3.1-405b", (H200,), counts=(1, 2, 4, 8), dtypes=("bf16",)), constant(1.0, 1.0)
     )
     assert set(found.ways["gpus"]) == {8}
-    with pytest.raises(DataError, match="GiB are missing on each of 1 GPUs"):
+    with pytest.raises(DataError, match="GiB are missing on 1 GPU"):
         choose(asked("llama-3.1-405b", (H200,), counts=(1,)), constant(1.0, 1.0))
     with pytest.raises(DataError, match="encoder"):
         choose(asked("bert-large"), constant(1.0, 1.0))
@@ -403,5 +403,5 @@ def test_gpus_that_only_read_prompts_are_counted_and_have_no_energy() -> None:
 
 
 def test_gpus_for_prompts_must_hold_the_weights() -> None:
-    with pytest.raises(DataError, match="missing on each of 1 GPUs for prompts"):
+    with pytest.raises(DataError, match="missing on 1 GPU for prompts"):
         choose(asked("llama-3.1-405b", counts=(9,), prefill_gpus=1), constant(100.0, 10.0))
