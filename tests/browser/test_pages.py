@@ -68,9 +68,9 @@ def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name
         True,
     ]  # names stay text
     if name in MARKED:
-        assert tab.run(
-            f"document.documentElement.outerHTML.includes({json.dumps(escape(EVIL, quote=False))})"
-        )
+        # of a name that is cut its beginning is shown
+        beginning = json.dumps(escape(EVIL[:12], quote=False))
+        assert tab.run(f"document.documentElement.outerHTML.includes({beginning})")
 
 
 def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) -> None:
