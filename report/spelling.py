@@ -11,6 +11,7 @@ _KEYWORDS = {
     "with group=": "with --group ",
     "with max_size": "with --max-size",
     "give overwrite=True": "give --force",
+    "ep=N asks for them": "--ep N asks for them",
     "limits (ttft, tpot)": "limits (--ttft, --tpot)",
 }
 

@@ -225,7 +225,7 @@ def test_counts_are_written_in_full_and_one_is_singular() -> None:
     alone = few.document()
     assert "on 1 GPU;" in str(alone.lead)
     assert ", 1 request under way" in repr(alone.opening)
-    beside = fc.forecast("deepseek-r1", gpu="MI355X", gpus=9, dtype="fp4", prefill_gpus=1)
+    beside = fc.forecast("llama-3.1-8b", gpu="MI300X", gpus=2, prefill_gpus=1)
     assert ", 1 GPU of each replica" in str(beside.document().lead)
 
 
