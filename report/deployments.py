@@ -58,7 +58,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         rate = ", in a closed loop"
     else:
         rate = f", at a rate of {figure(asked.rate)} requests a second"
-    tuned = f"{_TUNING[asked.tuning]}{_conditions(asked)}"
+    tuned = f"{_tuning(choice)}{_conditions(asked)}"
     # what changes the answers stands with them, what narrows them is the first remark
     beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
     narrower = [note for note in choice.remarks if note.code == "two-runs"]
@@ -101,6 +101,20 @@ _FRONT: Final = (
     "interval; circles: the "
     "rows of the table below"
 )
+
+
+def _tuning(choice: Choice) -> str:
+    """Say how the engine is set up: where own runs are of it, as they were, whatever is asked."""
+    tuned = _TUNING[choice.question.tuning]
+    as_run = set()
+    for note in choice.remarks:
+        if note.code == "own-stack":
+            as_run.update(note.values["engines"])
+    if not as_run:
+        return tuned
+    if len(choice.question.gpus) == 1 and as_run.issuperset(choice.question.engines):
+        return "as your own runs"
+    return f"as your own runs where they are of the engine, else {tuned}"
 
 
 def _conditions(asked: Question) -> str:

@@ -250,7 +250,8 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             f"(dtype={WIDE} leaves fp8 out)"
         )
         after.append(remark("quantised", text, model=question.model.name))
-    after += [rests_on(percentile) for percentile in sorted({*question.percentiles.values()})]
+    for percentile in sorted({*question.percentiles.values()}):
+        after.append(rests_on(percentile, conditioned=question.conditioned))
     drawn = _Drawn(question, instances, users, served, level, seed)
     single = drawn.closed([(place, 1) for place in range(len(instances))])
     single = single[~single["queued"]].reset_index(drop=True)
@@ -542,7 +543,10 @@ class _Drawn:
             ratios.append(logs)
             beside.append(wide)
         ratio = np.exp(np.concatenate(ratios)).reshape(middle.shape)
-        return middle * ratio, np.hypot(spread, np.concatenate(beside).reshape(middle.shape))
+        width = np.concatenate(beside).reshape(middle.shape)
+        if self.question.conditioned:
+            width = np.sqrt(2.0) * width  # no run under the condition says how the ratio changes
+        return middle * ratio, np.hypot(spread, width)
 
     def _work(self) -> list[Work]:
         """Return the work of a step of each instance, by the requests under way."""

@@ -157,6 +157,11 @@ def _remark(
             break
     times = float(np.exp(np.median(log)))
     factor = float(np.exp(NINETY_PERCENT * np.median(spread)))
+    if basis == "new" and code == "speculation":
+        said += (
+            " (it needs layers that draft, or a drafter of its own; the factor is that of other "
+            "models)"
+        )
     text = (
         f"{what}: learnt from {len(learnt.runs):,} published settings; this {said}: a token "
         f"takes {times:.2f} times as long as {beside}, 9 in 10 within a factor of {factor:.2f} of that"

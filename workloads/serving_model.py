@@ -297,17 +297,22 @@ class ServingModel:
                 "own run of the setting", of_setting, _doublings(rows, of_setting), two
             ),
         )
-        if stacked.any():
-            text = (
-                "own runs say how the engine is set up, on this vendor's GPUs: tuning is not asked"
-            )
-            beyond = (remark("own-stack", text), *beyond)
+        as_run = stacked | owned
+        if as_run.any():
+            text = "own runs say how the engine is set up, on this vendor's GPUs: "
+            named = [word for word in TUNINGS if "tuning" in rows and (asked[as_run] == word).any()]
+            if named:
+                text += f"tuning={named[0]} changes nothing there"
+            else:
+                text += "tuning is not asked"
+            engines = tuple(dict.fromkeys(texts(rows, "engine")[as_run].tolist()))
+            beyond = (remark("own-stack", text, engines=engines), *beyond)
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=rests["ttft_ms"].spread,
             tpot_spread=rests["tpot_ms"].spread,
-            remarks=(*self._remarks(rests, queued), *beyond),
+            remarks=(*self._remarks(rests, queued, asked, as_run), *beyond),
             basis=tuple(basis.tolist()),
             from_runs=tuple(owned.tolist()),
         )
@@ -584,7 +589,13 @@ class ServingModel:
             largest[name] = np.where(matched.any(axis=1), of_matched, values)
         return largest
 
-    def _remarks(self, rests: Mapping[str, _Rests], queued: np.ndarray) -> list[Remark]:
+    def _remarks(
+        self,
+        rests: Mapping[str, _Rests],
+        queued: np.ndarray,
+        asked: np.ndarray,
+        as_run: BoolArray,
+    ) -> list[Remark]:
         said, first = (rests[time].basis for time in TIMES)
         if not len(said):
             return []
@@ -604,12 +615,26 @@ class ServingModel:
         )
         other = str(first[at][0])
         kinds = [f"setting with {TWO_RUNS}" if one == TWO_RUNS else one for one in (widest, other)]
-        runs = f"{self.about.get('runs', len(self.runs)):,} published runs"
+        whole = self.about.get("runs", len(self.runs))
+        published = self.about.get("own_from", whole)
+        runs = f"{published:,} published runs"
+        if published < whole:
+            runs += f" and {whole - published:,} of your own"
+        if as_run[at].all():
+            tuned = ""
+        else:
+            tuned = "as tuned, "
+        as_it_comes = ""
+        if not as_run[at].any() and (asked[at] == TUNINGS[1]).all():
+            stock = [_factor(float(np.median(rests[time].spread[at]))) for time in TIMES]
+            as_it_comes = (
+                f"; as the engine comes, which is asked, within {stock[0]:.2f} and {stock[1]:.2f}"
+            )
         text = (
             f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {kinds[0]}"
             + (f", to the first token a {kinds[1]}" if other != widest else "")
-            + f": as tuned, 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and "
-            f"{now[1]:.2f} to the first one"
+            + f": {tuned}9 in 10 such runs lay within a factor of {now[0]:.2f} per token and "
+            f"{now[1]:.2f} to the first one{as_it_comes}"
         )
         remarks = [
             remark(

@@ -132,10 +132,15 @@ def column(time: str, percentile: str) -> str:
     return f"{time.removesuffix('_ms')}_{percentile}_ms"
 
 
-def rests_on(percentile: str) -> Remark:
-    """Say what a percentile rests on."""
+def rests_on(percentile: str, *, conditioned: bool = False) -> Remark:
+    """Say what a percentile rests on; ``conditioned`` is with speculation or prompts on GPUs of their own."""
     text = (
         f"{percentile} is the time that is forecast, times a ratio learnt from 1,193 published runs "
         "of DeepSeek-R1 and gpt-oss-120b, with 4 to 128 requests under way from the start"
     )
+    if conditioned:
+        text += (
+            ", without speculation: under the condition asked for the ratio was not measured, and "
+            "its variance counts twice (a judgement)"
+        )
     return remark("percentile", text, percentile=percentile)

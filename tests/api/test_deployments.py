@@ -470,6 +470,12 @@ def test_own_runs_with_speculation_are_forecast_as_measured(tmp_path: Path) -> N
     assert (wider > width).all()
     with pytest.raises(ParameterError, match="calibrate each from the model that ships"):
         fc.calibrate(runs.assign(variant=""), prior=str(tmp_path / "own.parquet"))
+    drafted = fc.forecast("deepseek-r1", **(asked | {"tuning": "stock"}), speculation="mtp")
+    assert "as your own runs, with speculation" in drafted.document().lead
+    notes = {note.code: note for note in drafted.choice.remarks}
+    assert "2 of your own" in notes["serving-basis"].text
+    assert "as tuned" not in notes["serving-basis"].text
+    assert "tuning=stock" in notes["own-stack"].text
     stated = runs.rename(columns={"variant": "speculation"}).assign(speculation="mtp")
     same = fc.calibrate(stated.assign(tuning="stock", prefill_gpus=8))
     for time, fit in own.fits.items():

@@ -77,3 +77,13 @@ def test_both_conditions_are_asked_at_once() -> None:
     assert both.tpot_ms[0] < alone.tpot_ms[0]
     assert both.tpot_spread[0] > alone.tpot_spread[0]
     assert [note.code for note in both.remarks] == ["speculation", "prefill-gpus"]
+
+
+def test_a_model_that_was_not_measured_so_needs_layers_that_draft() -> None:
+    new, measured = (
+        Conditions("mtp").times(plain)(rows({"model": model}), MI355X).remarks[0]
+        for model in ("llama-3.1-8b", "deepseek-r1")
+    )
+    assert new.values["basis"] == "new"
+    assert "needs layers that draft" in new.text
+    assert "needs layers that draft" not in measured.text

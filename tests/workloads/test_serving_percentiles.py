@@ -78,3 +78,22 @@ def test_of_requests_that_come_at_a_rate_no_percentile_is_said() -> None:
 def test_traits_count_octaves() -> None:
     rows = ROWS.assign(concurrency=8.0, input_len=4096.0, output_len=512.0)
     assert traits(rows).tolist() == [[1.0, 3.0, 2.0, -1.0, 0.0], [1.0, 3.0, 2.0, -1.0, 1.0]]
+
+
+def test_a_percentile_is_wider_with_speculation() -> None:
+    asked = {
+        "gpu": "MI355X", "engine": "sglang", "gpus": 8, "tp": 8, "ep": 1, "dtype": "fp8",
+        "input_len": 1024, "output_len": 1024, "concurrency": 4, "ttft": "p99<2s",
+    }  # fmt: skip
+    plain, drafted = (
+        fc.forecast("deepseek-r1", **asked, speculation=word) for word in ("none", "mtp")
+    )
+    widths = []
+    for answer in (plain, drafted):
+        way = answer.ways.iloc[0]
+        beside = np.log(way["ttft_p99_ms_upper"] / way["ttft_p99_ms"]) ** 2
+        beside -= np.log(way["ttft_ms_upper"] / way["ttft_ms"]) ** 2
+        widths.append(beside)
+    assert widths[1] == pytest.approx(2.0 * widths[0], rel=0.05)
+    (said,) = (note for note in drafted.choice.remarks if note.code == "percentile")
+    assert "without speculation" in said.text
