@@ -33,6 +33,7 @@ MEANING = {name: dim.meaning for name, dim in DIMENSIONS.items()} | {
     "output_tokens_per_s": "tokens of answers a second, of all GPUs together",
     "repeats": "how many measurements stand behind the row",
     "family": "library family of the kernel, as in `a8w8_blockscale`",
+    "speculation": "how tokens of an answer are drafted: `mtp`, or `none`",
     "variant": "what tells apart problems of equal dimensions, as in `bias`; the name of a collective or workload",
     "kernel": "name of the kernel or solver",
     "group": "rows of one group are never split between folds; default: the operator's (a weight shape, say)",
