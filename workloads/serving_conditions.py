@@ -129,12 +129,14 @@ class Conditions:
         )
         note = _remark("prefill-gpus", text, learnt, places, log, spread)
         first = first_token_ms(rows, gpu, self.prefill_gpus, tpot)
+        # what is less sure without the condition is no surer with it
+        first_wide = np.maximum(before.ttft_spread, SPREAD.of(gpu.vendor))
         return replace(
             before,
             tpot_ms=tpot,
             tpot_spread=np.where(kept, before.tpot_spread, wide),
             ttft_ms=np.where(kept, before.ttft_ms, first),
-            ttft_spread=np.where(kept, before.ttft_spread, SPREAD.of(gpu.vendor)),
+            ttft_spread=np.where(kept, before.ttft_spread, first_wide),
             remarks=(*before.remarks, note),
         )
 

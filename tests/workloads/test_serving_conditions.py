@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +70,16 @@ def test_more_gpus_for_prompts_have_sooner_first_tokens_and_the_same_further_one
     assert many.ttft_ms[0] < few.ttft_ms[0] / 3
     assert many.tpot_ms == pytest.approx(few.tpot_ms)
     assert few.ttft_spread[0] > 0.2
+
+
+def test_a_setting_that_is_less_sure_without_a_condition_is_no_surer_with_it() -> None:
+    def unsure(rows: pd.DataFrame, gpu: GPU) -> Served:
+        return replace(plain(rows, gpu), ttft_spread=np.full(len(rows), 2.0))
+
+    asked = rows({})
+    sure, wide = (Conditions(prefill_gpus=8).times(one)(asked, MI355X) for one in (plain, unsure))
+    assert wide.ttft_ms == pytest.approx(sure.ttft_ms)
+    assert (sure.ttft_spread[0] < 2.0, wide.ttft_spread[0] >= 2.0) == (True, True)
 
 
 def test_both_conditions_are_asked_at_once() -> None:
