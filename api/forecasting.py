@@ -20,8 +20,7 @@ from ..datasets.embedded import is_shipped
 from ..errors import DataError, FlopcastError, ParameterError, check_level
 from ..evaluation.advising import check_need
 from ..hardware import GPU
-from ..operators.kinds.serving_run import SERVING, SPECULATION
-from ..operators.operators import OPS
+from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers
 from ..output import FILES, check_file, replacing, whole_file, write_table, write_text
 from ..remarks import Remark, remark
@@ -59,7 +58,6 @@ from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, Setting, complete
 from ..workloads.speculation import MTP, check_same_drafts, drafted, without
 from ..workloads.speculation import OWN as OWN_SPECULATION
-from .deployments import FIELDS as DEPLOYMENT_FIELDS
 from .deployments import Deployments, deployments, gpus_of
 from .devices import several_devices
 
@@ -755,15 +753,11 @@ _IN_PLACE: Final = {
 
 
 def _unread_options(runs: pd.DataFrame) -> Iterator[Remark]:
-    """Yield a remark on each column that is named like an option of a forecast, and is not read."""
-    read = {"device", SPECULATION, *OPS[SERVING].dims, *OPS[SERVING].metrics}
-    for name in dict.fromkeys((*FIELDS, *DEPLOYMENT_FIELDS)):
-        if name in read or name not in runs or not as_text(runs[name]).ne("").any():
-            continue
-        text = f"the column {name} is not read from runs of serving"
-        if name in _IN_PLACE:
-            text += f": {_IN_PLACE[name]}"
-        yield remark("option-not-read", text, column=name)
+    """Yield a remark on each column that is named like an option of a forecast and says what a run says otherwise."""
+    for name, instead in _IN_PLACE.items():
+        if name in runs and as_text(runs[name]).ne("").any():
+            text = f"the column {name} is not read from runs of serving: {instead}"
+            yield remark("option-not-read", text, column=name)
 
 
 def _near_the_forecast(
