@@ -30,7 +30,7 @@ from ..hardware import find
 from ..laws.serving_steps import steps
 from ..operators.operators import complete
 from ..workloads.disaggregation import APART, prompt_gpu_ms, waits_ms
-from ..workloads.measured_ratios import COLUMNS, LEVELS, NONE, Ratios, parts, places_of, save
+from ..workloads.measured_ratios import COLUMNS, LEVELS, NONE, Ratios, likenesses, places_of, save
 from ..workloads.serving import described
 from ..workloads.serving_model import FAR, TIMES, ServingModel, points_of, shipped, vendors
 from ..workloads.speculation import MTP
@@ -107,9 +107,9 @@ def learnt(runs: pd.DataFrame) -> Ratios:
     centre = float(runs["log"].median())
     missed = runs["log"].to_numpy() - centre
     terms = []
-    for _, part in parts(runs, runs):
-        terms.append(part.shared.astype(np.float64))
-        terms.append(part.shared * part.near)
+    for _, alike in likenesses(runs, runs):
+        terms.append(alike.shared.astype(np.float64))
+        terms.append(alike.shared * alike.near)
     terms.append(np.eye(len(runs)))
 
     def cost(logs: FloatArray) -> tuple[float, FloatArray]:

@@ -101,31 +101,31 @@ class Ratios:
 
     def _covariance(self, one: pd.DataFrame, two: pd.DataFrame) -> FloatArray:
         covariances = np.zeros((len(one), len(two)))
-        for level, part in parts(one, two):
+        for level, alike in likenesses(one, two):
             always, fading = self.variances[level]
-            covariances += part.shared * (always + fading * part.near)
+            covariances += alike.shared * (always + fading * alike.near)
         return covariances
 
 
 @dataclass(frozen=True)
-class Part:
+class Likeness:
     """How alike pairs of runs are at one level; shape (n, m)."""
 
     shared: BoolArray  # whether they agree in its columns
     near: FloatArray  # 1 with as many requests under way, 0 far from it
 
 
-def parts(one: pd.DataFrame, two: pd.DataFrame) -> list[tuple[str, Part]]:
-    """Return the `Part` of pairs of runs at each of `LEVELS`."""
+def likenesses(one: pd.DataFrame, two: pd.DataFrame) -> list[tuple[str, Likeness]]:
+    """Return the `Likeness` of pairs of runs at each of `LEVELS`."""
     octaves = [np.log2(frame["concurrency"].to_numpy(dtype=np.float64)) for frame in (one, two)]
     # Matérn of order 3/2 (Rasmussen and Williams, equation 4.17)
     apart = np.sqrt(3.0) * np.abs(octaves[0][:, None] - octaves[1]) / OCTAVES
     near = (1.0 + apart) * np.exp(-apart)
-    parts_of = []
+    by_level = []
     for level, columns in LEVELS.items():
         shared = _codes(one, columns)[:, None] == _codes(two, columns)
-        parts_of.append((level, Part(shared, near)))
-    return parts_of
+        by_level.append((level, Likeness(shared, near)))
+    return by_level
 
 
 def _codes(places: pd.DataFrame, columns: tuple[str, ...]) -> np.ndarray:
