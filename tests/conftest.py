@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the process that hands out the tests runs none, and imports
     from flopcast.traces.summary import Annotated
 
 ROOT = Path(__file__).parents[1]
+MANY_RUNS = 1000
 
 os.environ.setdefault(
     "LOKY_MAX_CPU_COUNT", "1"
@@ -49,6 +50,29 @@ def few_folds() -> Iterator[tuple[tuple[int, int], ...]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(competition, "FOLDS", ((0, 2),))
         yield default
+
+
+@pytest.fixture(scope="session", autouse=True)
+def factors_kept() -> Iterator[None]:
+    """Factor the covariances of the runs that a serving model was learnt from once for all tests of a process."""
+    from flopcast.workloads import serving_model
+
+    factor_of = serving_model.factor_of
+    kept: dict[tuple[object, ...], tuple[Any, bool]] = {}
+
+    def once(runs: Any, shares: Any, fit: Any) -> tuple[Any, bool]:
+        if len(shares) < MANY_RUNS:
+            return factor_of(runs, shares, fit)
+        key = (len(shares), shares.sum(), fit.noise, fit.terms.tobytes(), fit.lengths.tobytes())
+        if key not in kept:
+            if len(kept) == len(serving_model.TIMES):
+                kept.pop(next(iter(kept)))
+            kept[key] = factor_of(runs, shares, fit)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving_model, "factor_of", once)
+        yield
 
 
 @pytest.fixture(scope="session")

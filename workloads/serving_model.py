@@ -720,10 +720,7 @@ class ServingModel:
         the weights before, the own ones are S⁻¹ (missing - Bᵀ w), S = C - Bᵀ A⁻¹ B, and the learnt
         ones w - A⁻¹ B times these: what the learnt runs missed (A w) stays.
         """
-        from scipy.linalg import (
-            cho_factor,
-            cho_solve,
-        )  # here: a forecast reads weights, and need not wait for it
+        from scipy.linalg import cho_factor, cho_solve  # a forecast need not wait for it
 
         old = fit.weights != 0
         before = fit.weights[old]
@@ -734,10 +731,7 @@ class ServingModel:
         missed = missing - beside.T @ before
         doubt = doubted(missed + factors, setting)
         inner[np.diag_indices(len(inner))] += fit.noise + doubt
-        whole = covariance(learnt, learnt, theirs, theirs, fit)
-        whole[np.diag_indices(len(whole))] += fit.noise
-        # the mirror is stored column by column, which is what is overwritten in place
-        factor = cho_factor(whole.T, lower=True, overwrite_a=True, check_finite=False)
+        factor = factor_of(learnt, theirs, fit)
         solved = cho_solve(factor, beside, check_finite=False)
         weights = cho_solve(cho_factor(inner - beside.T @ solved, lower=True), missed)
         return before - solved @ weights, weights
@@ -1232,6 +1226,16 @@ def covariance(
                 rows, columns, i, j, traits, fit.across
             )
     return covariances
+
+
+def factor_of(runs: Points, shares: FloatArray, fit: Fit) -> tuple[FloatArray, bool]:
+    """Return the Cholesky factor (n, n) of the covariance of runs with their noise, as SciPy has it."""
+    from scipy.linalg import cho_factor
+
+    whole = covariance(runs, runs, shares, shares, fit)
+    whole[np.diag_indices(len(whole))] += fit.noise
+    # the mirror is stored column by column, which is what is overwritten in place
+    return cho_factor(whole.T, lower=True, overwrite_a=True, check_finite=False)
 
 
 def _fill(
