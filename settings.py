@@ -1,6 +1,7 @@
 """How calls run, set once for a program or a block: processes, cluster, progress, level of intervals, seed.
 
-`config` sets them; `configured` lets a function take them in place of keywords that it is not given.
+`config` sets them; `configured` lets a function take them in place of keywords that it is not given. `spelt_out`
+spells the keywords out that functions share.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
+from inspect import Parameter, signature, unwrap
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
-from .errors import check_jobs, check_level, check_number, check_progress
+from .errors import check_jobs, check_level, check_number, check_progress, nearest
 
 if TYPE_CHECKING:  # an extra
+    from types import FunctionType
+
     from distributed import Client
 
 P = ParamSpec("P")
@@ -120,4 +124,32 @@ def configured(function: Callable[P, R]) -> Callable[P, R]:
                 given.setdefault(name, settings[name])
         return function(*args, **given)
 
+    return called
+
+
+def spelt_out(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the signature of a function spell out the kind of its ``**keywords: Unpack[KIND]``; refuse other keywords."""
+    stated = signature(function)
+    parameters = {}
+    fields = {}
+    for name, parameter in stated.parameters.items():
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            kind = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
+            fields = cast("FunctionType", unwrap(function)).__globals__[kind].__annotations__
+        else:
+            parameters[name] = parameter
+    for name, annotation in fields.items():
+        default = () if name == "keep" else None
+        parameters[name] = Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation.__forward_arg__
+        )
+
+    @wraps(function)
+    def called(*args: P.args, **given: P.kwargs) -> R:
+        for name in given.keys() - parameters.keys():
+            problem = f"got an unexpected keyword argument {name!r}: {nearest(name, parameters)}"
+            raise TypeError(f"{function.__name__}() {problem}")
+        return function(*args, **given)
+
+    vars(called)["__signature__"] = stated.replace(parameters=[*parameters.values()])
     return called

@@ -47,22 +47,15 @@ from ..report.predictions import Identity, in_order, write_file
 from ..report.result import Result
 from ..report.run_folder import METRICS, REPORT, check_run_folder
 from ..report.training import left_out, training_document
-from ..settings import configured
+from ..settings import configured, spelt_out
+from ..table.conditions import MeasuredReading, Reading
 from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
 from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
 from .devices import DeviceName, device
 from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, run_of
-from .tables import (
-    Data,
-    MeasuredReading,
-    Reading,
-    items,
-    load_measurements,
-    reads,
-    refuse_unknown_models,
-)
+from .tables import Data, items, load_measurements, refuse_unknown_models
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
@@ -206,7 +199,7 @@ class Check(Result):
         return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
 
 
-@reads
+@spelt_out
 @configured
 def check(
     run: RunGiven,
@@ -557,7 +550,7 @@ class Advice(Result):
         )
 
 
-@reads
+@spelt_out
 @configured
 def advise(
     run: RunGiven,

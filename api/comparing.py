@@ -53,8 +53,9 @@ from ..report.many_runs import many_runs_document, runs_frame
 from ..report.predictions import workload
 from ..report.result import Shown
 from ..report.run_folder import METRICS, read_metrics, read_run
-from ..settings import configured
+from ..settings import configured, spelt_out
 from ..staging import temporary_folder
+from ..table.conditions import Reading
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
 from ..values import assigned
@@ -63,7 +64,7 @@ from .deployments import Deployments
 from .forecasting import Forecasts
 from .predicting import RunLike
 from .projecting import ProjectedTrace
-from .tables import Reading, load_measurements, reads
+from .tables import load_measurements
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ class RunTable(Shown):
 Given = str | Path | RunLike | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
-@reads
+@spelt_out
 @configured
 def compare(
     first: Given | Sequence[Given] = (),

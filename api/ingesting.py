@@ -29,15 +29,15 @@ from ..readers.files import find_files
 from ..readers.parts import FOUND, PARTS, Totals, read_parts
 from ..readers.reading import TracesAloneError, sort_files
 from ..remarks import remark
-from ..settings import configured
+from ..settings import configured, spelt_out
 from ..staging import temporary_folder
-from ..table.conditions import Where, conditions
+from ..table.conditions import MeasuredReading, Where, conditions
 from ..table.measurements import in_order
 from ..traces.summary import Overview, overview
 from ..values import Size
 from ..workers import workers
 from .ingested import Ingested, ingested
-from .tables import MeasuredReading, paths_of, reads
+from .tables import paths_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -69,7 +69,7 @@ def check_place_of_table(out: Path, *, dispatches: bool = False, parts: bool = F
         check_output(out, FILES)
 
 
-@reads
+@spelt_out
 @configured
 def ingest(
     *data: str | Path | Sequence[str | Path],

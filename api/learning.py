@@ -28,14 +28,15 @@ from ..report import figures
 from ..report.checking import curve_document
 from ..report.document import Document
 from ..report.result import Shown
-from ..settings import Report, configured
+from ..settings import Report, configured, spelt_out
+from ..table.conditions import MeasuredReading
 from ..table.problems import HOST
 from ..values import Columns, Drawn, Names
 from .checking import Check
 from .devices import Device, compared
 from .predicting import RunGiven, RunLike, run_of
 from .runs import Run, Trained, as_prior
-from .tables import Data, MeasuredReading, items_or_embedded, load_measurements, reads
+from .tables import Data, items_or_embedded, load_measurements
 
 ROWS: Final = (
     10,
@@ -152,7 +153,7 @@ def with_curve(
     return replace(answer, learnt=learnt)
 
 
-@reads
+@spelt_out
 @configured
 def curve(
     *data: Data,

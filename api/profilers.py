@@ -50,7 +50,8 @@ from ..report.document import Document
 from ..report.notebook import Figures
 from ..report.profilers import counters_document, fidelity_document, plan_document
 from ..report.result import Result
-from ..settings import Report, configured
+from ..settings import Report, configured, spelt_out
+from ..table.conditions import Reading
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
 from ..traces.summary import with_possible_times
@@ -58,7 +59,7 @@ from ..values import Assigned, AssignedCounts, Columns
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, compared
-from .tables import Data, Reading, load_measurements, paths_of, reads
+from .tables import Data, load_measurements, paths_of
 
 
 class Fidelity(Result, comparison.Fidelity):
@@ -442,7 +443,7 @@ class CounterChoice(Result):
         )
 
 
-@reads
+@spelt_out
 @configured
 def counters(
     *data: Data,

@@ -35,11 +35,11 @@ from ..scaling.prediction import (
 )
 from ..scaling.simulated import is_simulated, simulated_rows
 from ..scaling.trials import published_trials, reproduction
-from ..settings import configured
-from ..table.conditions import Where
+from ..settings import configured, spelt_out
+from ..table.conditions import Reading, Where
 from ..values import Assigned, Columns, Margin, Names, Numbers
 from .devices import Devices, device
-from .tables import Data, Reading, items, load_measurements, reads
+from .tables import Data, items, load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -430,7 +430,7 @@ def _caches(gpu: GPU, sizes: Sequence[float]) -> tuple[list[float], list[float] 
     return [float(model.require("llc_mb")) for model in models], inner
 
 
-@reads
+@spelt_out
 @configured
 def scale_devices(
     *data: Data,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import wraps
-from inspect import Parameter, signature
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 import pandas as pd
@@ -28,8 +26,8 @@ from ..report.formats import counted
 from ..report.notebook import framed
 from ..report.result import Result
 from ..sealing import check_no_run
-from ..settings import configured
-from ..table.conditions import Where, conditions, select
+from ..settings import configured, spelt_out
+from ..table.conditions import MeasuredReading, Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, in_order, quantity
 from ..table.physics import KEEP, SLIPPED
 from ..traces.summary import trace_finding
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
-P = ParamSpec("P")
-R = TypeVar("R")
 SLIPS = 0.1  # share of rows in another unit than the others from which on nobody knows which of them are right
 _OPTIONAL = {
     "family": "",
@@ -57,45 +53,6 @@ _OPTIONAL = {
     "energy_j": "J",
     "power_w": "W",
 }
-
-
-class Reading(TypedDict, total=False):
-    """How data are read: keywords of every function that reads some; `read` says what each means."""
-
-    where: Where
-    unit: Assigned | None
-    default: Assigned | None
-    rename: Assigned | None
-
-
-class MeasuredReading(Reading, total=False):
-    """How measurements are read, of which some may look impossible."""
-
-    keep: Collection[str]
-
-
-def reads(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the signature of a function spell its ``**reading: Unpack[Reading]`` out, and refuse other keywords."""
-    stated = signature(function)
-    parameters = dict(stated.parameters)
-    kind = parameters.pop("reading").annotation
-    fields = dict(Reading.__annotations__)
-    if "MeasuredReading" in kind:
-        fields = dict(MeasuredReading.__annotations__)
-    for name, annotation in fields.items():
-        default = () if name == "keep" else None
-        parameters[name] = Parameter(
-            name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation.__forward_arg__
-        )
-
-    @wraps(function)
-    def called(*args: P.args, **given: P.kwargs) -> R:
-        for name in given.keys() - parameters.keys():
-            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
-        return function(*args, **given)
-
-    vars(called)["__signature__"] = stated.replace(parameters=[*parameters.values()])
-    return called
 
 
 class Measurements(Result, readers.Measurements):
@@ -167,7 +124,7 @@ class Measurements(Result, readers.Measurements):
         return framed(repr(self)[1:-1], in_order(self.frame), [*map(repr, self.notes)])
 
 
-@reads
+@spelt_out
 @configured
 def read(
     *data: Data,

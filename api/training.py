@@ -40,7 +40,8 @@ from ..output import replacing
 from ..readers import Measurements
 from ..remarks import Remark, remark
 from ..report.notebook import notebook_progress
-from ..settings import Report, configured
+from ..settings import Report, configured, spelt_out
+from ..table.conditions import MeasuredReading
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
 from ..values import Column, Columns, Duration, Names
@@ -48,16 +49,7 @@ from ..workers import workers
 from .devices import Device, compared
 from .provenance import call_text, campaigns_hash, data_hash, metrics_of, provenance
 from .runs import Run, Trained, as_prior
-from .tables import (
-    Data,
-    Item,
-    MeasuredReading,
-    check_devices,
-    items_or_embedded,
-    load_measurements,
-    paths_among,
-    reads,
-)
+from .tables import Data, Item, check_devices, items_or_embedded, load_measurements, paths_among
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -69,7 +61,7 @@ Models: TypeAlias = "str | Iterable[Model]"
 Targets: TypeAlias = "Device | list[Device] | tuple[Device, ...]"
 
 
-@reads
+@spelt_out
 @configured
 def train(
     *data: Data,

@@ -18,17 +18,11 @@ from ..report.formats import counted
 from ..report.result import Result
 from ..report.validation import efficiency_figure, roofline_figure, validation_document
 from ..scaling.devices import with_cu_law
-from ..settings import configured
+from ..settings import configured, spelt_out
+from ..table.conditions import MeasuredReading
 from ..values import Columns, Margin
 from .devices import Device, device
-from .tables import (
-    Data,
-    MeasuredReading,
-    check_devices,
-    items_or_embedded,
-    load_measurements,
-    reads,
-)
+from .tables import Data, check_devices, items_or_embedded, load_measurements
 
 
 class Validation(Result, ValidationResult):
@@ -85,7 +79,7 @@ class Validation(Result, ValidationResult):
         )
 
 
-@reads
+@spelt_out
 @configured
 def validate(
     *data: Data,

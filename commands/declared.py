@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
-READING: Final = "api.tables"  # the module whose kinds say how data are read
 _IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
+_IMPORTS: Final = re.compile(r"^from (\.+)([\w.]*) import (\((?:[^()]|\n)*\)|[^\n]*)", re.MULTILINE)
+_DEFAULT: Final = re.compile(r"\bdefault[ =](.+)")
 _ENTRY: Final = re.compile(
     r"^(\*?\w+(?:, \*?\w+)*)(?: : ([^\n]+))?\n((?: [^\n]*\n|\n)+)", re.MULTILINE
 )
@@ -43,6 +44,8 @@ class Keyword:
         Whether the docstring says so.
     is_needed : bool
         Whether it has no default.
+    shown : str
+        The default as the docstring has it, "" where it says none.
     help : str
         The first sentence that the docstring says of it.
     """
@@ -54,6 +57,7 @@ class Keyword:
     is_list: bool
     is_optional: bool
     is_needed: bool
+    shown: str
     help: str
 
 
@@ -78,7 +82,8 @@ def public_names() -> dict[str, str]:
 def declared(name: str, module: str = "") -> Declared:
     """Return what a function of the API declares; without a module that of a name of the front door."""
     module = module or public_names()[name]
-    function = _function(name, module)
+    lower, home = _defined(name, module)
+    function = _function(lower, home)
     text = cleandoc(ast.get_docstring(function) or "")
     given = function.args
     places = [*given.posonlyargs, *given.args]
@@ -86,36 +91,93 @@ def declared(name: str, module: str = "") -> Declared:
     defaults += given.defaults
     keywords = []
     for parameter, default in zip(places, defaults, strict=True):
-        keywords.append(_keyword(name, module, parameter, default, is_positional=True))
+        keywords.append(_keyword(lower, home, parameter, default, is_positional=True))
     if given.vararg is not None:
-        keywords.append(
-            _keyword(name, module, given.vararg, None, is_positional=True, is_list=True)
-        )
+        keywords.append(_keyword(lower, home, given.vararg, None, is_positional=True, is_list=True))
     for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        keywords.append(_keyword(name, module, parameter, default))
+        keywords.append(_keyword(lower, home, parameter, default))
     if given.kwarg is not None and given.kwarg.annotation is not None:
-        keywords += _of_reading(name, module, ast.unparse(given.kwarg.annotation))
-        order = list(_described(name, module))
+        annotation = ast.unparse(given.kwarg.annotation)
+        kind = annotation.removeprefix("Unpack[").removesuffix("]")
+        for field in _fields(kind, home):
+            keywords.append(_keyword(lower, home, field, ast.Constant(None)))
+        order = list(_described(lower, home))
         keywords.sort(key=lambda keyword: order.index(keyword.name))
     return Declared(name, module, text.partition("\nParameters\n")[0].strip(), tuple(keywords))
 
 
-def _of_reading(name: str, module: str, annotation: str) -> list[Keyword]:
-    """Return the keywords of ``**reading: Unpack[KIND]``: the fields of that kind and of those that it goes on from."""
-    source = _source(READING)
-    keywords = []
-    kind = annotation.removeprefix("Unpack[").removesuffix("]")
-    while kind != "TypedDict":
-        start = source.index(f"\nclass {kind}(") + 1
-        (defined,) = ast.parse(source[start : source.index("\n\n\n", start)]).body
-        assert isinstance(defined, ast.ClassDef)
-        for field in defined.body:
-            if isinstance(field, ast.AnnAssign):
-                parameter = ast.arg(ast.unparse(field.target), field.annotation)
-                default = ast.Constant(None)
-                keywords.append(_keyword(name, module, parameter, default))
-        kind = ast.unparse(defined.bases[0])
-    return keywords
+@cache
+def fields_of(kind: str, module: str) -> tuple[str, ...]:
+    """Return the names of the keywords that a kind of a module declares, and those that it goes on from.
+
+    >>> fields_of("Reading", "table.conditions")
+    ('where', 'unit', 'default', 'rename')
+    """
+    return tuple(field.arg for field in _fields(kind, module))
+
+
+def constant_of(name: str, module: str) -> Any:
+    """Return the value of a literal that a module assigns to a name, or imports; None where it does neither."""
+    home = _home(name, module)
+    source = _source(home)
+    assigned = re.search(rf"^{name}(?:: [^=\n]+)? = ", source, re.MULTILINE)
+    if assigned is None:
+        return None
+    text = ""
+    for line in source[assigned.end() :].splitlines():
+        text += f"{line}\n"
+        try:
+            return ast.literal_eval(text.strip())
+        except SyntaxError:  # it goes on in the next line
+            continue
+        except ValueError:
+            return None
+    return None
+
+
+def _fields(kind: str, module: str) -> list[ast.arg]:
+    """Return the fields of a TypedDict that a module defines or imports, after those of the kinds it goes on from."""
+    home = _home(kind, module)
+    source = _source(home)
+    start = source.index(f"\nclass {kind}(") + 1
+    (defined,) = ast.parse(source[start : source.index("\n\n\n", start)]).body
+    assert isinstance(defined, ast.ClassDef)
+    fields = []
+    for base in defined.bases:
+        if ast.unparse(base) != "TypedDict":
+            fields += _fields(ast.unparse(base), home)
+    for field in defined.body:
+        if isinstance(field, ast.AnnAssign):
+            fields.append(ast.arg(ast.unparse(field.target), field.annotation))
+    return fields
+
+
+def _defined(name: str, module: str) -> tuple[str, str]:
+    """Return name and module of the function that a module has under a name.
+
+    That is its own one, or one of a lower room: ``measure = returning(Measured, timing.measure)``.
+    """
+    taken = re.search(
+        rf"^{name} = (?:\w+\((?:\w+, )?)?(\w+)\.(\w+)\)?$", _source(module), re.MULTILINE
+    )
+    if taken is None:
+        return name, module
+    return _defined(taken[2], _home(taken[1], module))
+
+
+@cache
+def _home(name: str, module: str) -> str:
+    """Return the module that defines, or is, what another module calls by a name."""
+    for dots, path, names in _IMPORTS.findall(_source(module)):
+        imported = re.search(rf"\b(?:(\w+) as )?{name}\b", names)
+        if imported is not None:
+            parts = module.split(".")[: -len(dots)]
+            parts += filter(None, path.split("."))
+            inner = [*parts, imported[1] or name]
+            if _file(".".join(inner)).exists():
+                return ".".join(inner)
+            return ".".join(parts)
+    return module
 
 
 @cache
@@ -125,9 +187,12 @@ def said(name: str, parameter: str, module: str = "") -> str:
     >>> said("read", "each")
     'Every repeat is a row of its own; else repeats are one row, their median.'
     """
-    _, text = _described(name, module or public_names()[name]).get(parameter, ("", ""))
+    lower, home = _defined(name, module or public_names()[name])
+    _, text = _described(lower, home).get(parameter, ("", ""))
     if reference := _REFERENCE.match(text):
-        return said(reference[1], parameter)
+        if reference[1] in public_names():
+            return said(reference[1], parameter)
+        return said(reference[1], parameter, home)
     sentence = _SENTENCE.match(text)
     return plain(sentence[0] if sentence else text)
 
@@ -152,6 +217,7 @@ def _keyword(
 ) -> Keyword:
     stated = _described(name, module).get(parameter.arg, ("", ""))
     annotation = "" if parameter.annotation is None else ast.unparse(parameter.annotation)
+    shown = _DEFAULT.search(stated[0])
     return Keyword(
         name=parameter.arg,
         annotation=annotation,
@@ -160,6 +226,7 @@ def _keyword(
         is_list=is_list,
         is_optional="optional" in stated[0],
         is_needed=default is None,
+        shown="" if shown is None else shown[1].strip('"'),
         help=said(name, parameter.arg, module),
     )
 
@@ -167,30 +234,11 @@ def _keyword(
 def _value(default: ast.expr, module: str) -> Any:
     """Return the value of a default: a literal, or a constant that its module has or imports; None of anything else."""
     if isinstance(default, ast.Name):
-        return _constant(default.id, module)
+        return constant_of(default.id, module)
     try:
         return ast.literal_eval(default)
     except ValueError:
         return None
-
-
-def _constant(name: str, module: str) -> Any:
-    """Return the value of a literal that a module assigns to a name, or imports; None where it does neither."""
-    source = _source(module)
-    assigned = re.search(rf"^{name}(?:: [^=\n]+)? = ", source, re.MULTILINE)
-    if assigned is None:
-        imported = re.search(rf"^from \.\.([\w.]+) import [^\n]*\b{name}\b", source, re.MULTILINE)
-        return None if imported is None else _constant(name, imported[1])
-    text = ""
-    for line in source[assigned.end() :].splitlines():
-        text += f"{line}\n"
-        try:
-            return ast.literal_eval(text.strip())
-        except SyntaxError:  # it goes on in the next line
-            continue
-        except ValueError:
-            return None
-    return None
 
 
 @cache
@@ -218,6 +266,10 @@ def _function(name: str, module: str) -> ast.FunctionDef:
     return function
 
 
+def _file(module: str) -> Path:
+    return ROOT / f"{module.replace('.', '/')}.py"
+
+
 @cache
 def _source(module: str) -> str:
-    return (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    return _file(module).read_text(encoding="utf-8")

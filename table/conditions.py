@@ -1,16 +1,17 @@
-"""Rows of a table by conditions on its columns: values, lists of them, and ranges of numbers."""
+"""How data are read, and rows of a table by conditions on its columns: values, lists of them, and ranges of numbers."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from ..errors import DataError, FlopcastError, ParameterError, few
+from ..values import Assigned
 
 if TYPE_CHECKING:  # conditions are checked before anything is read
     import pandas as pd
@@ -29,6 +30,21 @@ TRUTH: Final = {
 }
 _TO: Final = ".."
 _LISTED: Final = 12  # values named in an error message
+
+
+class Reading(TypedDict, total=False):
+    """How data are read: keywords of every function that reads some; `read` says what each means."""
+
+    where: Where
+    unit: Assigned | None
+    default: Assigned | None
+    rename: Assigned | None
+
+
+class MeasuredReading(Reading, total=False):
+    """How measurements are read, of which some may look impossible."""
+
+    keep: Collection[str]
 
 
 @dataclass(frozen=True)

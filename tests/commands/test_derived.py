@@ -12,11 +12,11 @@ import typer
 import flopcast as fc
 from flopcast.api.checking import with_correction
 from flopcast.api.learning import with_curve
-from flopcast.api.tables import Reading
 from flopcast.commands.app import load
 from flopcast.commands.declared import declared, plain, public_names, said
 from flopcast.commands.derived import KINDS, NOT_ASKED
 from flopcast.commands.verbs import VERBS
+from flopcast.table.conditions import Reading
 from flopcast.tests.commands.running import call
 
 OF_THE_TERMINAL = {"out", "every", "as_json", "plot", "short", "quiet", "force", "help"}
