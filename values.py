@@ -21,14 +21,28 @@ Columns: TypeAlias = str | Sequence[str]
 """``n,k``, or a sequence of columns."""
 Column: TypeAlias = str
 """The name of a column of the data."""
-Counts: TypeAlias = str | Sequence[int]
-"""``1,2,4`` or ``1:8``, or a sequence of whole numbers."""
+Counts: TypeAlias = int | str | Sequence[int]
+"""``1,2,4`` or ``1:8``, a whole number, or a sequence of them."""
+Count: TypeAlias = int | str
+"""One whole number."""
+Probability: TypeAlias = float
+"""Above 0 and below 1."""
 Drawn: TypeAlias = Counts
 """Numbers of rows that are drawn to train on, 10 or more each."""
-Numbers: TypeAlias = str | Sequence[float]
-"""``8,16.5``, or a sequence of numbers."""
+Numbers: TypeAlias = float | str | Sequence[float]
+"""``8,16.5``, a number, or a sequence of them."""
 Duration: TypeAlias = float | str
 """Seconds, or ``20m``."""
+Limit: TypeAlias = float | str
+"""Milliseconds, or ``2s``, or of a percentile ``p99<2s``."""
+Time: TypeAlias = float | str
+"""Seconds, or ``10ms``."""
+Rate: TypeAlias = float | str
+"""A second, or ``240/min``."""
+Price: TypeAlias = float | str
+"""``$0.12/kWh``."""
+PriceByGPU: TypeAlias = float | str | Mapping[str, float | str]
+"""Of an hour: ``$2.5/h``, or ``MI300X=2.5,H200=3.5``, or a mapping."""
 Size: TypeAlias = int | str
 """Bytes, or ``500M``."""
 Margin: TypeAlias = float

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from dataclasses import fields as dataclass_fields
-from itertools import product
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import numpy as np
 import pandas as pd
@@ -37,10 +35,11 @@ from ..report.forecast import (
 )
 from ..report.formats import counted
 from ..report.result import Result
-from ..settings import configured
+from ..settings import configured, spelt_out
 from ..staging import temporary_folder
-from ..table.conditions import Where, conditions
+from ..table.conditions import conditions
 from ..table.measurements import as_text, count_reasons
+from ..values import Count, Counts, Limit, Names, Price, PriceByGPU, Probability, Rate
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.deployments import SURE
@@ -55,11 +54,11 @@ from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
 from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, shipped
 from ..workloads.serving_model import load as load_serving
-from ..workloads.setting import FIELDS, Setting, complete
+from ..workloads.setting import FIELDS, complete
 from ..workloads.speculation import MTP, check_same_drafts, drafted, without
 from ..workloads.speculation import OWN as OWN_SPECULATION
+from .asked import DEFAULT_GPU, Asked, fields_of, grid, listed, reading_of
 from .deployments import Deployments, deployments, gpus_of
-from .devices import several_devices
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -68,18 +67,8 @@ if TYPE_CHECKING:
     from .runs import Run
     from .tables import Data
 
-MOST: Final = 100_000  # points of a grid
-_NAMED: Final = (
-    "dtype",
-    "kv_dtype",
-    "engine",
-    "release",
-    "recompute",
-    "schedule",
-    "optimizer",
-)
-"""Fields that are words, of which a text may list several."""
-_TYPES: Final = {field.name: str(field.type) for field in dataclass_fields(Setting)}
+RunsGiven: TypeAlias = "str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run]"
+"""A run or its folder, or several."""
 
 
 @dataclass(frozen=True)
@@ -216,106 +205,186 @@ class Forecasts(Result):
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
 
+@spelt_out
 @configured
 def forecast(
     model: str | PathLike[str] | Mapping[str, Any] | Architecture | None = None,
     *,
     cases: str | PathLike[str] | pd.DataFrame | None = None,
-    run: str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run] = (),
-    data: Data | Sequence[Data] | None = None,
-    where: Where = None,
-    interval: float = 0.9,
-    seed: int = 0,
-    need: float | None = None,
-    price: float | str | Mapping[str, float | str] | None = None,
-    electricity: float | str | None = None,
-    engine: str | Sequence[str] | None = None,
+    engine: Names | None = None,
     tuning: str | None = None,
     speculation: str | None = None,
-    prefill_gpus: int | str | None = None,
-    ttft: float | str | None = None,
-    tpot: float | str | None = None,
-    rate: float | str | None = None,
-    concurrency: int | Sequence[int] | None = None,
-    sure: float | None = None,
-    **fields: Any,
+    prefill_gpus: Count | None = None,
+    ttft: Limit | None = None,
+    tpot: Limit | None = None,
+    rate: Rate | None = None,
+    concurrency: Counts | None = None,
+    sure: Probability | None = None,
+    electricity: Price | None = None,
+    run: RunsGiven = (),
+    data: Data | Sequence[Data] | None = None,
+    need: float | None = None,
+    price: PriceByGPU | None = None,
+    interval: float = 0.9,
+    seed: int = 0,
+    **asked: Unpack[Asked],
 ) -> Forecasts | Deployments:
     """Forecast what a model takes on GPUs, before anything is run.
 
     Without a batch, requests or a step to train, the question is which GPUs serve it: parallelism,
     precision and the requests under way are searched, and the cheapest way that keeps the limits is
-    the answer.
+    the answer. Several values of a keyword make a grid of all combinations, in the order given.
 
     Parameters
     ----------
     model : str, Path, mapping or Architecture, optional
+        A known name or a config.json; of inference also operators: CSV, JSON graph of layers, execution trace, ONNX.
         A name of the list (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your
         own operators, as a CSV, as a JSON graph of layers or its contents
         (`workloads.layer_graph`), as an execution trace of PyTorch or Chakra, plain or compressed,
         as an ONNX model (`workloads.graph_files`), or as the input of a planner
-        (`workloads.layer_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
-        ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of
-        stated times), ``congestion`` (``"fair"``: messages between two ranks that meet on a link
-        share it, ``"none"``), ``bins`` (of time, ``"10ms"``: what the ranks of an MPI program do
-        in each), ``rendezvous_bytes`` (``"64K"``: from which size on its sends wait for their
-        receivers), ``network_gbs``, ``network_us`` and ``node_gpus``.
+        (`workloads.layer_graph`), which take ``gpu``, ``gpus``, ``dtype``, ``eager``, ``network_gbs``,
+        ``network_us`` and ``node_gpus``, of a planner ``tp``, and what is only of graphs.
     cases : path or DataFrame, optional
-        A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that
+        CSV with a row per setting: columns are the keywords. In place of ``model`` and these. A row that
         cannot be understood has its reason, the others their answer. A column ``measured``, in the
         unit of the answer or empty, is what the answers are held against.
+    kind : {"inference", "throughput", "training"}, optional
+        What is asked for: a batch, requests that are served as they fit, or a step to train. By default what
+        ``num_prompts`` or ``global_batch`` ask for, else a batch.
+    gpu : str, Path or GPU, or several, default MI300X
+        GPUs that are asked about: names or TOML files.
+    device
+        Another name of ``gpu``.
+    gpus : int or several, optional
+        How many GPUs; several numbers make a grid: 1:16 is 1, 2, 4, 8 and 16.
+    tp : int or several, optional
+        GPUs that share each layer.
+    pp : int or several, optional
+        Stages that the layers are cut into.
+    dp : int or several, optional
+        Replicas of the model.
+    cp : int or several, optional
+        GPUs that share each sequence.
+    ep : int or several, optional
+        GPUs that share the experts.
+    zero : int or several, default 1, or 3 if only that fits
+        ZeRO stage, 0 to 3 (FSDP).
+    schedule : str or several, default 1f1b
+        Of the pipeline: 1f1b, zbv, v-half, v-min.
+    interleave : int or several, default 1
+        Model chunks per pipeline stage.
+    sequence_parallel : bool, optional
+        Norms are cut along the sequence too.
+    dtype : str or several, default that of the model
+        Format of weights and products: fp8, bf16, ...
+    kv_dtype : str or several, default that of the weights
+        Format of the cache.
+    batch : int or several, optional
+        Sequences that start and end together: all prompts at once.
+    input_len : int or several, optional
+        Tokens of each prompt.
+    output_len : int or several, optional
+        Tokens of each answer.
+    isl, osl
+        Other names of ``input_len`` and ``output_len``.
+    num_prompts : int or several, optional
+        Requests served as they fit, all there at the start, in place of a batch.
+    micro_batch : int or several, default 1
+        Sequences of a micro-batch, per replica.
+    global_batch : int or several, optional
+        Sequences of a step, over all GPUs.
+    seq_len : int or several, optional
+        Tokens of each sequence.
+    tuning : {"either", "tuned", "stock"}, default either
+        Engine or framework: tuned by the vendor, stock as it comes, or either. Of the engine that serves, or
+        the framework that trains: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"`` as it
+        comes; the intervals of ``"either"`` hold both. A batch takes none.
+    engine : str or several, default vllm
+        Engines to serve with: vllm, sglang, trtllm, atom.
+    speculation : {"none", "mtp"}, default none
+        How tokens are drafted: none or mtp. The latter drafts by the model's own layers for it; times are
+        those without it times what runs with it say (`workloads.speculation`).
+    prefill_gpus : int, default none: all do both
+        GPUs of each replica that only read prompts, the others then only write answers.
+        Both are among ``gpus`` (`workloads.disaggregation`).
+    ttft : float or str, optional
+        Time to the first token at most: 2s, 500ms, 'p99<2s'. A number is of milliseconds; of a percentile over
+        requests (p50 and p99) where none come at a rate.
+    tpot : float or str, optional
+        Time per further token at most: 50ms, 'p99<50ms'. As ``ttft``.
+    rate : float or str, optional
+        Requests that come at a rate, of all GPUs: 4/s, 240/min. A number is a second; the requests under way
+        follow.
+    concurrency : int or several, default searched
+        Requests under way at a replica: a closed loop. In place of a search from 1 to 1024.
+    sure : float, default 0.9
+        Probability of keeping the limits that is enough. A way to serve with less is not said to hold.
+    electricity : float or str, optional
+        Price of a kilowatt hour: 0.12, '$0.12/kWh'. In the currency of ``price``. Which GPUs
+        serve a model then says what the energy of a million tokens costs, that of GPUs alone.
+    network_gbs : float or several, default 50
+        GB/s that a GPU sends over the network, one way.
+    network_us : float or several, default 10
+        Time of a message between nodes, µs.
+    node_gpus : int or several, default that of the GPU, else 8
+        GPUs that share links in a node.
+    recompute : str or several, default none
+        What the backward pass computes again: none, selective or full.
+    recompute_layers : int or several, default all
+        How many layers full recomputes.
+    optimizer : str or several, default adam
+        Optimizer: adam, adam-8bit or sgd.
+    lora : bool, optional
+        Only low-rank adapters are trained.
+    flash : bool, default True
+        Attention is one fused kernel, which keeps no scores.
+    max_num_seqs : int or several, default 1024
+        Requests that may run at once.
+    max_batched_tokens : int or several, default 65536
+        Tokens of the largest step.
+    memory_utilisation : float or several, default 0.9; of training 1
+        Part of the memory that may be used.
+    release : str or several, default any
+        Software release, such as vllm-0.10.0, or the file of flopcast calibrate.
+    eager : bool, optional
+        Kernels are launched one by one, no graph.
+    prefix_cache : bool, optional
+        Prompts are found in the cache.
+    dims : str or mapping, optional
+        Sizes that an ONNX model leaves free.
+    time_unit : {"us", "ms", "s"}, optional
+        Of a graph that says none: us, ms or s.
+    measured_on : str, Path or GPU, optional
+        GPU of the times that a graph states.
+    congestion : {"fair", "none"}, optional
+        Whether messages that meet share a link: fair or none. Those between two ranks that meet on a link.
+    rendezvous_bytes : int or str, optional
+        From which size on MPI's sends wait for receivers: 64K.
+    bins : str, optional
+        Bins of time that tell what MPI's ranks do, as 10ms.
     run : Run or path, or several, optional
-        Trained without a host, or ``"shipped"`` (`predict`): they predict the matrix products, the
+        Run folder of train (forecasts: or shipped): its model goes before any law. Trained without a
+        host, or ``"shipped"`` (`predict`): they predict the matrix products, the
         attention and the operators of a graph that lie in their range, on their target, in place of
         the laws. The answer says how many products.
     data : path, DataFrame, Measurements, or several, optional
-        Measured kernels, as `train` takes them, a folder of public tables too: what was measured on
+        Measured kernels, in place of laws. As `train` takes them, a folder of public tables too: what was measured on
         the GPU asked for takes its least measured time, products, attention, experts and
         collectives in between are interpolated (`workloads.kernel_times.measured_times`), unless a
         run answers. The answer says how much of the time.
-    where : mapping or sequence of str, optional
-        Rows of ``data`` to keep, as in `read`: ``["engine=vllm,nccl", "release=0.24.0,2.29.2"]``.
-    interval : float, default 0.9
-        Of the intervals.
-    seed : int, default 0
-        Of the draws.
+    where, unit, default, rename
+        As for `read`: of ``data``.
     need : float, optional
-        Half-width that is asked for: 0.1 says whether each answer is known within ±10 %, and else
-        how many measured runs of the setting would reach that
+        As for `needed`. It says whether each answer is known within that, and else
+        how many measured runs of the setting would reach it
         (`workloads.forecasting.Forecast.needed`).
     price : float, str or mapping, optional
-        Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200":
-        3.5}``.
-    electricity : float or str, optional
-        Price of a kilowatt hour: 0.12, ``"$0.12/kWh"``, in the currency of ``price``. Which GPUs
-        serve a model then says what the energy of a million tokens costs, that of GPUs alone.
-    engine : str or several, default "vllm"
-        Of serving: vllm, sglang, trtllm, atom.
-    tuning : {"either", "tuned", "stock"}, optional
-        Of the engine that serves, or the framework that trains: ``"tuned"`` as the vendor tunes it
-        for the setting, ``"stock"`` as it comes. By default intervals hold both. A batch takes none.
-    speculation : {"none", "mtp"}, default "none"
-        How tokens of answers are drafted: ``"mtp"`` by the model's own layers for it. Times are
-        those without it times what runs with it say (`workloads.speculation`).
-    prefill_gpus : int, optional
-        GPUs of each replica that only read prompts, beside those that then only write answers
-        (`workloads.disaggregation`); ``gpus`` counts both.
-    ttft, tpot : float or str, optional
-        Limits of the time to the first token and per further token: milliseconds, or with a unit
-        (``"2s"``); of a percentile over requests (``"p99<2s"``, p50 and p99) where none come at a
-        rate.
-    rate : float or str, optional
-        Requests a second that all GPUs together get: 4, or with a unit (``"240/min"``). The
-        requests under way follow.
-    concurrency : int or several, optional
-        Requests under way at one replica, in place of a search from 1 to 1024.
-    sure : float, default 0.9
-        Probability with which a way to serve must keep the limits, to be said to hold.
-    **fields
-        Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``,
-        ``gpus``, ``tp``, ``pp``, ``dtype``, ``batch``, ``input_len``, ``output_len``,
-        ``global_batch``, ``seq_len``, ``recompute``, ``release``, (``isl``, ``osl`` and ``device``
-        are ``input_len``, ``output_len`` and ``gpu``),
-        ... A list makes a grid of all combinations, in the order given.
+        Of a GPU for an hour, as in $2.5/h or MI300X=2.5,H200=3.5; the answer has the cost.
+    interval : float, default 0.9
+        As for `predict`.
+    seed : int, default 0
+        As for `train`.
 
     Returns
     -------
@@ -343,10 +412,16 @@ def forecast(
     """
     check_level(interval)
     check_need(need)
-    fields = _in_our_words(fields)
-    fields = {name: _listed(name, value) for name, value in fields.items()}
-    engine = _listed("engine", engine)
-    concurrency = _listed("concurrency", concurrency)
+    fields = fields_of(asked)
+    reading = reading_of(asked)
+    if "kind" not in fields and "num_prompts" in fields:
+        fields["kind"] = "throughput"
+    if "kind" not in fields and "global_batch" in fields:
+        fields["kind"] = "training"
+    if "gpu" not in fields and cases is None:
+        fields = {"gpu": DEFAULT_GPU, **fields}
+    engine = listed("engine", engine)
+    concurrency = listed("concurrency", concurrency)
     served = {
         "electricity": electricity,
         "engine": engine,
@@ -380,9 +455,9 @@ def forecast(
         others: dict[str, Any] = {
             "run": run or None,
             "data": data,
-            "where": where,
             "need": need,
             "tuning": tuning,
+            **reading,
             **fields,
         }
         enough = SURE
@@ -413,18 +488,14 @@ def forecast(
             load_measurements,
         )  # here: readers take long to import, and few forecasts need them
 
-        keep, names = (
-            [*map(str, conditions(where))],
-            [one.name for one in gpus_of(fields.get("gpu") or ())],
-        )
-        if names and all(
-            isinstance(one, Path) for one in items(data)
-        ):  # of many tables the others need not be read
-            keep.append(f"device={','.join(names)}")
-        kept = load_measurements(data, keep)
+        keep = [*map(str, conditions(reading.pop("where", None)))]
+        names = [gpu.name for gpu in gpus_of(fields.get("gpu") or ())]
+        if names and all(isinstance(one, Path) for one in items(data)):
+            keep.append(f"device={','.join(names)}")  # of many tables the others need not be read
+        kept = load_measurements(data, keep, **reading)
         learned.append(measured_times(kept.frame))
-    elif where is not None:
-        raise ParameterError("where", "keeps rows of `data`, and none are given")
+    elif reading:
+        raise ParameterError(next(iter(reading)), "is of `data`, and none are given")
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or `cases` in its place, and not both")
     if cases is not None:
@@ -432,21 +503,21 @@ def forecast(
             raise ParameterError(
                 "cases", f"hold every field themselves, got {', '.join(fields)} beside them"
             )
-        asked = [
+        rows = [
             {**row, **_measured(row, _place(cases, line))}
             for line, row in enumerate(_read(cases), start=2)
         ]
         settings = []
-        for row in asked:
+        for row in rows:
             settings.append({name: value for name, value in row.items() if name != MEASURED})
         answers = forecast_all(settings, level=interval, seed=seed, runs=learned)
-        return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
-    asked = list(_grid({"model": model, **fields}))
-    if len(asked) == 1:
-        answers = [forecast_one(asked[0], level=interval, seed=seed, runs=learned)]
+        return Forecasts(tuple(answers), tuple(rows), interval, need, priced)
+    settings = list(grid({"model": model, **fields}))
+    if len(settings) == 1:
+        answers = [forecast_one(settings[0], level=interval, seed=seed, runs=learned)]
     else:
-        answers = forecast_all(asked, level=interval, seed=seed, runs=learned)
-    return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
+        answers = forecast_all(settings, level=interval, seed=seed, runs=learned)
+    return Forecasts(tuple(answers), tuple(settings), interval, need, priced)
 
 
 @dataclass(frozen=True)
@@ -826,56 +897,6 @@ def _times(run: str | PathLike[str] | Run) -> Times:
             return unknown
 
     return times
-
-
-_WORDS: Final = {"isl": "input_len", "osl": "output_len", "device": "gpu"}
-
-
-def _in_our_words(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields under our names; ParameterError where one is given under both."""
-    named: dict[str, Any] = {}
-    for name, value in fields.items():
-        ours = _WORDS.get(name, name)
-        if ours in named and value is not None:
-            raise ParameterError(name, f"is {ours}, which is given too: give one of them")
-        named[ours] = value
-    return named
-
-
-def _listed(name: str, value: Any) -> Any:
-    """Return the values of a text such as ``fp8,bf16`` or ``1:8``, one as it is; what is no text passes."""
-    if not isinstance(value, str):
-        return value
-    listed: list[Any] | None = None
-    if name == "gpu":
-        return several_devices(value, name)
-    if name in _NAMED:
-        listed = values.names(name, value)
-    elif _TYPES.get(name) == "float":
-        listed = values.numbers(name, value)
-    elif name == "concurrency" or str(_TYPES.get(name)).startswith("int"):
-        listed = values.counts(name, value)
-    if listed is None:
-        return value
-    if len(listed) == 1:
-        return listed[0]
-    return listed
-
-
-def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return every combination of the fields that are lists, the first varying slowest."""
-    plain = [
-        value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
-        for value in fields.values()
-    ]
-    axes = [value if isinstance(value, list | tuple | range) else [value] for value in plain]
-    points = 1
-    for axis in axes:
-        points *= len(axis)
-    if points > MOST:
-        raise DataError(f"the grid has {points} points, more than {MOST}: ask for fewer")
-    for point in product(*axes):
-        yield dict(zip(fields, point, strict=True))
 
 
 def _measured(row: Mapping[str, Any], place: str) -> dict[str, float]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
+WORKED_OUT: Final = object()
+"""Stands for a default that the source does not state as a literal: the function's own is taken."""
 _IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
 _IMPORTS: Final = re.compile(r"^from (\.+)([\w.]*) import (\((?:[^()]|\n)*\)|[^\n]*)", re.MULTILINE)
 _DEFAULT: Final = re.compile(r"\bdefault[ =](.+)")
@@ -35,7 +37,7 @@ class Keyword:
     name, annotation : str
         As in the signature; of ``*data`` without its star.
     default : Any
-        None where there is none, or where it is no literal.
+        None where there is none, `WORKED_OUT` where it is no literal.
     is_positional : bool
         Whether it may be told by its place: one of the first, or those that follow them.
     is_list : bool
@@ -232,13 +234,14 @@ def _keyword(
 
 
 def _value(default: ast.expr, module: str) -> Any:
-    """Return the value of a default: a literal, or a constant that its module has or imports; None of anything else."""
+    """Return the value of a default: a literal, or a constant that its module has or imports, else `WORKED_OUT`."""
     if isinstance(default, ast.Name):
-        return constant_of(default.id, module)
+        value = constant_of(default.id, module)
+        return WORKED_OUT if value is None else value
     try:
         return ast.literal_eval(default)
     except ValueError:
-        return None
+        return WORKED_OUT
 
 
 @cache

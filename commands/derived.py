@@ -7,7 +7,7 @@ once; the options that several commands have are those of `options`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,17 +21,29 @@ from ..errors import check_drawn, check_margin
 from ..output import FILES, check_file, check_output
 from ..report.run_folder import check_run_folder
 from . import options as opt
-from .declared import Declared, Keyword, declared, plain
+from .declared import WORKED_OUT, Declared, Keyword, declared, plain
 from .verbs import VERBS
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What an annotation means on the command line: type, what stands for a value, how that is read."""
+    """What an annotation means on the command line: type, what stands for a value, how that is read and completed.
+
+    Of ``by_place`` it is an argument, where the function may be told it by its place: what is read is by default.
+    """
 
     parsed: Any
     metavar: str | None = None
     read: Callable[[str, Any], Any] | None = None
+    completed: Callable[[str], list[str]] | None = None
+    by_place: bool | None = None
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is told by its place."""
+        if self.by_place is None:
+            return self.parsed is Path
+        return self.by_place
 
 
 def _gpu(_: str, given: str | None) -> Any:
@@ -61,8 +73,9 @@ def _run_folder(_: str, given: Path | None) -> Path | None:
 
 
 KINDS: Final = {
-    "Device": Kind(str, "GPU", _gpu),
+    "Device": Kind(str, "GPU", _gpu, opt.gpu_names),
     "DeviceName": Kind(str, "GPU"),
+    "OneOrMoreDevices": Kind(str, "GPU[,GPU]", None, opt.gpu_names),
     "Where": Kind(list[str], "COLUMN=VALUE", _where),
     "Assigned": Kind(list[str], "NAME=VALUE", values.assigned),
     "AssignedCounts": Kind(list[str], "NAME=N", values.assigned_counts),
@@ -70,20 +83,31 @@ KINDS: Final = {
     "Names": Kind(str, "NAME[,NAME]", values.names),
     "Columns": Kind(str, "COLUMN[,COLUMN]", values.columns),
     "Column": Kind(str, "COLUMN"),
-    "Counts": Kind(str, "N[,N]", values.counts),
+    "Count": Kind(str, "N"),
+    "Counts": Kind(str, "N[,N]|N:N", values.counts),
+    "DeviceCount": Kind(str, "N[,N]|N:N", values.counts),
     "Drawn": Kind(str, "N[,N]", _drawn),
     "Numbers": Kind(str, "VALUE[,VALUE]", values.numbers),
     "Devices": Kind(str, "NAME,NAME[,...]", values.names),
     "Duration": Kind(str, "TIME", values.duration),
+    "Time": Kind(str, "TIME"),
+    "Limit": Kind(str, "TIME|PERCENTILE<TIME"),
+    "Rate": Kind(str, "RATE"),
+    "Price": Kind(str, "PRICE"),
+    "PriceByGPU": Kind(str, "PRICE|GPU=PRICE,..."),
+    "Probability": Kind(float, "PART"),
+    "Spread | str | float": Kind(str, "MEDIAN[±SPREAD]"),
+    "SizesByName": Kind(str, "NAME=N,..."),
     "Margin": Kind(float, None, _margin),
     "RunFolder": Kind(Path, "FOLDER", _run_folder),
     "RunGiven": Kind(Path, "RUN"),
+    "RunsGiven": Kind(list[Path], "RUN"),
     "str | Path | Run": Kind(Path, "RUN"),
     "Models": Kind(str, "NAME[,NAME]", values.names),
     "Features": Kind(str, "COLUMN[,COLUMN]", values.columns),
     "Targets": Kind(str, "GPU"),
     "str | Client": Kind(str, "ADDRESS"),
-    "Data | Sequence[Data]": Kind(list[Path], "DATA", _listed),
+    "Data | Sequence[Data]": Kind(list[Path], "DATA"),
     "Path | str | RunLike": Kind(Path, "RUN"),
     "Path | str | pd.DataFrame": Kind(Path, "DATA"),
     "Fidelity | Path | str": Kind(str, "RUN|NAME"),
@@ -95,6 +119,8 @@ KINDS: Final = {
     "Mapping[str, str]": Kind(list[str], "NAME=VALUE", values.assigned),
     "Mapping[str, str | Path | GPU]": Kind(list[str], "NAME=VALUE", values.assigned),
     "str | Path": Kind(Path, "FILE"),
+    "GPU | str | Path": Kind(str, "GPU", None, opt.gpu_names),
+    "KernelName": Kind(str, by_place=True),
     "Size": Kind(str, "SIZE", values.size),
     "bool": Kind(bool),
     "int": Kind(int),
@@ -141,10 +167,10 @@ def derive(name: str) -> Callable[..., None]:
         for keyword in further.keywords:
             if not _is_argument(keyword):
                 keywords.setdefault(keyword.name, keyword)
-    doing = ""
+    doing, first = "", verb.doing
     terminal = list(verb.shows)
     if "progress" in keywords:
-        doing = verb.doing or name
+        doing, first = verb.doing or name, ""
         terminal.append("quiet")
     asked = [keyword for keyword in keywords.values() if keyword.name not in NOT_ASKED]
 
@@ -155,12 +181,13 @@ def derive(name: str) -> Callable[..., None]:
         _check_place(name, out, paths)
         read = {keyword.name: _read(keyword, given[keyword.name]) for keyword in asked}
         opt.check_data(paths)
-        result = _called(made, added, read, doing=doing, **shown)
+        result = _called(made, added, read, doing=doing, first=first, **shown)
         _finish(name, context, result, out, **shown)
 
     parameters = [_parameter("context", typer.Context, inspect.Parameter.empty)]
     for keyword in asked:
-        parameters.append(_declared_parameter(keyword))
+        panel = opt.MORE if keyword.name in verb.more else None
+        parameters.append(_declared_parameter(keyword, panel))
     parameters.append(_parameter("out", Annotated[Path | None, _out_option(name)], None))
     parameters.append(_parameter("every", opt.AllOption, False))
     for option in terminal:
@@ -174,19 +201,29 @@ def derive(name: str) -> Callable[..., None]:
 
 
 def with_options_of(
-    verb: str, panels: Mapping[str, Collection[str]], without: Collection[str], module: str = ""
+    verb: str,
+    panels: Mapping[str, Collection[str]],
+    without: Collection[str],
+    module: str = "",
+    also: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a function of the API, which it takes as ``**given``, before its own keywords.
 
-    ``panels`` of the help have the options named; ``without`` these keywords. `as_taken` reads what is given.
+    ``panels`` of the help have the options named; ``without`` these keywords; ``also`` are other names of some.
+    `as_taken` reads what is given.
     """
+    others: dict[str, list[str]] = {}
+    for other, name in (also or {}).items():
+        others.setdefault(name, []).append(other)
     panel_of = {}
     for panel, names in panels.items():
         panel_of.update(dict.fromkeys(names, panel))
     derived = []
     for keyword in declared(verb, module).keywords:
         if keyword.name not in without:
-            derived.append(_declared_parameter(keyword, panel_of.get(keyword.name)))
+            panel = panel_of.get(keyword.name)
+            derived.append(_declared_parameter(keyword, panel, others.get(keyword.name, ())))
+    derived.sort(key=lambda parameter: _panel(parameter, panels))
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         first, last = [], []
@@ -214,10 +251,11 @@ def as_taken(verb: str, given: Mapping[str, Any], module: str = "") -> dict[str,
     return taken
 
 
-def _panel(parameter: inspect.Parameter) -> int:
-    """Return the place of a parameter's panel in the help: that of the common options comes first."""
+def _panel(parameter: inspect.Parameter, panels: Iterable[str] = ()) -> int:
+    """Return the place of a parameter's panel in the help: common options come first, then a command's ``panels``."""
     (option,) = getattr(parameter.annotation, "__metadata__", (None,))
-    return PANELS.index(getattr(option, "rich_help_panel", None))
+    order = [None, *(panel for panel in panels if panel not in PANELS), *PANELS[1:]]
+    return order.index(getattr(option, "rich_help_panel", None))
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -226,8 +264,13 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     )
 
 
-def _declared_parameter(keyword: Keyword, panel: str | None = None) -> inspect.Parameter:
-    """Return a parameter of the API as an argument or option of the command line, of a panel of the help."""
+def _declared_parameter(
+    keyword: Keyword, panel: str | None = None, others: Collection[str] = ()
+) -> inspect.Parameter:
+    """Return a parameter of the API as an argument or option of the command line, of a panel of the help.
+
+    The option has the ``others`` among its names too.
+    """
     if _is_argument(keyword):
         return _argument(keyword)
     if keyword.name in SHARED:
@@ -237,13 +280,19 @@ def _declared_parameter(keyword: Keyword, panel: str | None = None) -> inspect.P
     default = keyword.default
     if isinstance(default, tuple):
         shown, default = ",".join(map(str, default)) or False, None
+    elif default is None or default is WORKED_OUT:
+        shown, default = keyword.shown or False, None
     text = keyword.help
-    if kind.parsed == list[str]:
+    if kind.parsed == list[str] or kind.parsed == list[Path]:
         text = f"{text} {opt.AGAIN}"
     spelt = ""
-    if kind.parsed is bool:
-        spelt = f"--{keyword.name.replace('_', '-')}"
-    option = opt.option(text, kind.metavar, panel, shown=shown, spelt=spelt)
+    if kind.parsed is bool or others:
+        spelt = " ".join(map(_spelt, (keyword.name, *others)))
+    if kind.parsed is bool and "True" in (str(keyword.default), keyword.shown):
+        spelt, shown = f"{spelt}/--no-{_spelt(keyword.name)[2:]}", keyword.name.replace("_", "-")
+    option = opt.option(
+        text, kind.metavar, panel, shown=shown, spelt=spelt, autocompletion=kind.completed
+    )
     if keyword.is_needed:
         return _parameter(keyword.name, Annotated[kind.parsed, option], inspect.Parameter.empty)
     if default is None:
@@ -251,11 +300,17 @@ def _declared_parameter(keyword: Keyword, panel: str | None = None) -> inspect.P
     return _parameter(keyword.name, Annotated[kind.parsed, option], default)
 
 
+def _spelt(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _argument(keyword: Keyword) -> inspect.Parameter:
     needed = not keyword.is_optional
     parsed: Any = Path
     if keyword.is_list:
         parsed = list[Path]
+    elif kind := KINDS.get(keyword.annotation.removesuffix(" | None")):
+        parsed = kind.parsed
     argument = typer.Argument(metavar=keyword.name.upper(), help=keyword.help)
     if needed:
         return _parameter(keyword.name, Annotated[parsed, argument], inspect.Parameter.empty)
@@ -266,7 +321,7 @@ def _default(keyword: Keyword) -> Any:
     """Return the default of an option: of a list that is empty None, of what must be given none."""
     if keyword.is_needed:
         return inspect.Parameter.empty
-    if keyword.default == ():
+    if keyword.default == () or keyword.default is WORKED_OUT:
         return None
     return keyword.default
 
@@ -274,7 +329,7 @@ def _default(keyword: Keyword) -> Any:
 def _is_argument(keyword: Keyword) -> bool:
     """Whether something to read is told by its place; a value that may be is an option all the same."""
     kind = KINDS.get(keyword.annotation.removesuffix(" | None"))
-    return keyword.is_positional and (kind is None or kind.parsed is Path)
+    return keyword.is_positional and (kind is None or kind.is_argument)
 
 
 def _kind(keyword: Keyword) -> Kind:
@@ -291,7 +346,10 @@ def _out_option(name: str) -> Any:
 def _files(name: str) -> tuple[str, ...]:
     """Return what the folder of a result holds: the files of its kind (`Result.saved_as`)."""
     stem = name.partition(" ")[0]
-    return FILES.get(stem, (f"{stem}.json", f"{stem}.html"))
+    files = FILES.get(stem, (f"{stem}.json", f"{stem}.html"))
+    if VERBS[name].has_table:
+        return files
+    return files[:2]
 
 
 def _check_place(name: str, out: Path | None, paths: list[Path]) -> None:
@@ -308,7 +366,7 @@ def _paths(asked: list[Keyword], given: Mapping[str, Any]) -> list[Path]:
     for keyword in asked:
         if keyword.is_list:
             paths += given[keyword.name] or []
-        elif _is_argument(keyword) and given[keyword.name] is not None:
+        elif _is_argument(keyword) and isinstance(given[keyword.name], Path):
             paths.append(given[keyword.name])
     return paths
 
@@ -329,6 +387,7 @@ def _called(
     read: Mapping[str, Any],
     *,
     doing: str,
+    first: str,
     as_json: bool,
     quiet: bool = False,
     **_: Any,
@@ -336,7 +395,7 @@ def _called(
     """Call the function, then those that its result goes through; progress is shown where any of them has it."""
     if "run" in read:
         first = f"loading {read['run']}"
-    else:
+    elif not first:
         first = "reading"
     progress_of: Any = nullcontext()
     if doing:

@@ -29,7 +29,11 @@ class Verb:
     function : str
         Of the API, where its name is another.
     doing : str
-        What its progress is called, where that is not the command.
+        What its progress is called, where that is not the command; what is announced, where it has none.
+    more : tuple of str
+        Options that the help has among those that are seldom needed.
+    has_table : bool
+        Whether the folder of its result holds a table beside JSON and page, where its group has one.
     """
 
     place: int
@@ -39,6 +43,14 @@ class Verb:
     shows: tuple[str, ...] = ()
     function: str = ""
     doing: str = ""
+    more: tuple[str, ...] = ()
+    has_table: bool = True
+
+
+def _score(name: str, *more: str) -> Verb:
+    return Verb(
+        44, (), function=f"forecast_{name}", doing="forecasting", more=more, has_table=False
+    )
 
 
 VERBS: Final = {
@@ -78,6 +90,10 @@ VERBS: Final = {
     "scale devices": Verb(46, (), function="scale_devices"),
     "scale facts": Verb(46, (), function="scale_facts"),
     "scale terms": Verb(46, (), function="scale_terms"),
+    "forecast hpl": _score("hpl", "product", "panel_share", "network_gbs", "machine"),
+    "forecast hpcg": _score("hpcg", "stream", "reached", "scaling"),
+    "forecast hpl-mxp": _score("hpl_mxp", "peak_share"),
+    "forecast kernel": _score("kernel", "stream", "kernel_share", "network_gbs"),
     "fidelity": Verb(
         160,
         ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --steps-per-trace 5",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,11 @@ import pytest
 import flopcast as fc
 from flopcast import values
 from flopcast.commands.app import COMMANDS, load
+from flopcast.commands.declared import declared
+from flopcast.commands.derived import KINDS
 from flopcast.errors import FlopcastError, ParameterError
+from flopcast.output import dumps
+from flopcast.tests.commands.running import call
 from flopcast.workloads.supercomputers import Spread
 
 
@@ -100,7 +105,28 @@ def test_repeats_name_what_there_is_once() -> None:
         values.repeated("sequence", "softmax", names)
 
 
+COUNTS = (
+    *("batch", "input_len", "output_len", "num_prompts", "max_num_seqs", "max_batched_tokens"),
+    *("micro_batch", "global_batch", "seq_len", "recompute_layers", "interleave", "zero"),
+    *("gpus", "tp", "pp", "dp", "cp", "ep", "node_gpus", "concurrency"),
+)
+NAMES = ("dtype", "kv_dtype", "release", "engine", "recompute", "schedule", "optimizer", "gpu")
+SPREADS = (
+    *("product", "panel_share", "machine"),
+    *("stream", "reached", "scaling", "peak_share", "kernel_share"),
+)
 LISTED = {
+    **dict.fromkeys(COUNTS, ("1:8", "8:")),
+    **dict.fromkeys(NAMES, ("bf16,fp8", ",")),
+    **dict.fromkeys(SPREADS, ("0.5±0.1", "much")),
+    **dict.fromkeys(("network_us", "memory_utilisation"), ("0.5,0.9", "0.5,")),
+    "network_gbs": ("50", "50,"),
+    "bins": ("10ms", "soon"),
+    "dims": ("batch=8", "batch"),
+    "rate": ("4/s", "often"),
+    "rendezvous_bytes": ("64K", "64"),
+    "tpot": ("p99<50ms", "soon"),
+    "ttft": ("2s", "soon"),
     "at": (["p=64,128"], ["p"]),
     "budget": ("20m", "soon"),
     "cache_mb": ("32,64", "32,"),
@@ -110,7 +136,6 @@ LISTED = {
     "features": ("n,k", "n,n"),
     "electricity": ("$0.12/kWh", "free"),
     "fit": ("8,16", "8,"),
-    "gpus": ("1:8", "8:"),
     "group": ("n,k", "n,n"),
     "l2_mb": ("4,8", "4,"),
     "law": ("proportional,power", ","),
@@ -147,7 +172,7 @@ def _options() -> Iterator[tuple[str, Callable[..., object], Any]]:
                 continue
             keywords = inspect.signature(function).parameters
             for option in part.params:
-                if option.name in keywords:
+                if option.name in keywords and option.param_type_name == "option":
                     yield words, function, option
 
 
@@ -157,9 +182,9 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "forecast_train": fc.forecast,
     "forecast_cases": fc.forecast,
 }
-ELSEWHERE = {"engine", "concurrency", "rate", "ttft", "tpot", "steps"}
+ELSEWHERE = {"steps"}
 """Read by the library alone: the command hands the text on."""
-LISTS = (",", "=", "SIZE", "TIME", "RATE")
+LISTS = (",", "=", "SIZE", "TIME", "RATE", "PRICE", "MEDIAN")
 
 
 def test_every_option_that_lists_values_is_tried_on_both_doors() -> None:
@@ -210,10 +235,32 @@ def _calls(run: object, table: Path) -> dict[str, Callable[..., object]]:
         "scale_counters": partial(fc.scale_counters, table),
         "power_record": partial(fc.power_record, out=table.with_name("power")),
         "power_profile": partial(fc.power_profile, table, table),
-        "forecast_hpl": partial(fc.forecast_hpl, "MI300X"),
-        "forecast_hpcg": partial(fc.forecast_hpcg, "MI300X"),
-        "forecast_MODEL": partial(fc.forecast, "llama-3.1-8b", batch=1, input_len=1, output_len=1),
+        "forecast_hpl": partial(_score, fc.forecast_hpl),
+        "forecast_hpcg": partial(_score, fc.forecast_hpcg),
+        "forecast_hpl-mxp": partial(_score, fc.forecast_hpl_mxp),
+        "forecast_kernel": partial(_score, partial(fc.forecast_kernel, "fft", points=64)),
+        "forecast_MODEL": partial(_forecast, batch=1, input_len=1, output_len=1),
+        "forecast_train": partial(_forecast, kind="training", global_batch=1, seq_len=1),
     }
+
+
+def _score(forecast: Callable[..., object], **given: Any) -> object:
+    return forecast(**{"gpu": "MI250X", "gpus": 8, **given})
+
+
+def _forecast(**given: Any) -> object:
+    """Forecast a batch or a step, or, where an option of serving is given, which GPUs serve a model."""
+    if given.keys() & SERVED:
+        given = {name: value for name, value in given.items() if name in SERVED}
+    model: Any = "llama-3.1-8b"
+    if given.keys() & OF_GRAPHS:
+        model = {"layers": [{"name": "a", "op": "gemm", "m": 1, "n": 1, "k": 1}]}
+        given = {name: value for name, value in given.items() if name in OF_GRAPHS}
+    return fc.forecast(model, **given)
+
+
+SERVED = {"engine", "concurrency", "rate", "ttft", "tpot", "electricity", "tuning"}
+OF_GRAPHS = {"dims", "bins", "rendezvous_bytes"}
 
 
 def test_the_library_refuses_what_the_command_line_refuses(run: object, tmp_path: Path) -> None:
@@ -239,7 +286,46 @@ def test_the_library_refuses_what_the_command_line_refuses(run: object, tmp_path
             said[words, option.name] = str(error)
     missed = {place for place, text in said.items() if place[1] not in text}
     assert missed == set()
-    assert len(said) == tried > 50
+    assert len(said) == tried > 100
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_text_that_was_read_passes_as_it_is(name: str) -> None:
+    right = LISTED[name][0]
+    name_of = {getattr(fc, public): public for public in dir(fc) if callable(getattr(fc, public))}
+    for _, function, option in _options():
+        if option.name != name:
+            continue
+        for keyword in declared(name_of[function]).keywords:
+            kind = KINDS.get(keyword.annotation.removesuffix(" | None"))
+            if keyword.name == name and kind is not None and kind.read is not None:
+                read = kind.read(name, right)
+                assert kind.read(name, read) == read
+
+
+SAME = {
+    "forecast llama-3.1-8b": {"gpus": "1:4", "batch": "1,8", "input_len": 8, "output_len": "8,16"},
+    "forecast llama-3.1-8b ": {"gpus": "1:2", "ttft": "2s", "tpot": "p99<50ms", "price": "$2.5/h"},
+    "forecast train llama-3.1-8b": {"gpus": "8", "global_batch": "16,32", "seq_len": 512},
+    "forecast hpl": {"gpu": "MI250X", "gpus": "8:32", "product": "0.7±0.1"},
+    "forecast kernel fft": {"gpu": "MI300X", "gpus": "1:8", "points": 64},
+    "scale predict": {"fit": "8,16", "sizes": "32,64", "performance": "1,2"},
+}
+"""Command -> its options, as texts: both doors have the same answer."""
+
+
+@pytest.mark.parametrize("line", SAME)
+def test_both_doors_answer_the_same(line: str) -> None:
+    words = line.split()
+    options = []
+    for name, value in SAME[line].items():
+        options += [f"--{name.replace('_', '-')}", str(value)]
+    told = json.loads(call(*words, *options, "--json").stdout)
+    functions = {"hpl": fc.forecast_hpl, "kernel": partial(fc.forecast_kernel, "fft")}
+    functions |= {"predict": fc.scale, "train": partial(fc.forecast, words[-1])}
+    function: Callable[..., Any] = functions.get(words[1], partial(fc.forecast, words[-1]))
+    document = function(**SAME[line]).to_dict()
+    assert told == json.loads(dumps(document, missing=True))
 
 
 def test_lists_of_texts_are_those_of_values() -> None:

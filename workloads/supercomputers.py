@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class Score:
 
 def hpcg(
     gpu: GPU | str | Path,
-    gpus: int,
+    gpus: DeviceCount,
     *,
     stream: Spread | str | float | None = None,
     reached: Spread | str | float = Spread.of("hpcg.reached"),  # noqa: B008
@@ -133,20 +133,25 @@ def hpcg(
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
-    """Return the score of HPCG.
+    """Forecast the score of HPCG. A GPU is what a rank sees: 'MI250X (per GCD)'.
+
+    The defaults multiply to what Frontier reached in November 2023 (14.05 PFLOP/s).
 
     Parameters
     ----------
     gpu : GPU, or its name or file
-        A device as HPCG's ranks see it: ``MI250X (per GCD)``.
+        As for `forecast`, but one.
     gpus : int
-        Of them.
-    stream, reached, scaling : Spread
-        Part of the published bandwidth that a stream reaches (by default as measured on the device,
-        else `STREAM`), part of that which HPCG reaches on one device, and part that is left on all.
-        The defaults multiply to what Frontier reached in November 2023 (14.05 PFLOP/s). ``scaling``
-        is measured the least: from 768 to some 4250 of Aurora's nodes a fifth of the score per device
-        was lost.
+        As for `forecast`.
+    stream : Spread, default as measured
+        Part of the memory's bandwidth that STREAM reaches. By default as measured on the device, else `STREAM`.
+    reached : Spread, default 0.708±0.05
+        Part of STREAM that HPCG reaches on one GPU.
+    scaling : Spread, default 0.945±0.08
+        Part of that which many GPUs keep. It is measured the least: from 768 to some 4250 of Aurora's nodes a
+        fifth of the score per device was lost.
+    interval, seed
+        As for `forecast`.
 
     Raises
     ------
@@ -191,6 +196,12 @@ def _stream(gpu: GPU) -> Spread:
     return STREAM
 
 
+DeviceCount: TypeAlias = int
+"""Of one score; `api.supercomputers` takes several."""
+KernelName: TypeAlias = str
+"""One of `KERNELS`."""
+
+
 def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
     """Return the bandwidth of one of so many devices to the others, one way, GB/s, and the remarks.
 
@@ -227,7 +238,7 @@ def _sending(
 
 def hpl(
     gpu: GPU | str | Path,
-    gpus: int,
+    gpus: DeviceCount,
     *,
     n: int | None = None,
     nb: int = 512,
@@ -240,29 +251,37 @@ def hpl(
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
-    """Return the score of HPL.
+    """Forecast the score of HPL. A GPU is what a rank sees: 'MI250X (per GCD)'.
 
     Parameters
     ----------
     gpu : GPU, or its name or file
-        A device as HPL's ranks see it: ``MI250X (per GCD)``.
+        As for `forecast`, but one.
     gpus : int
-        Of them, P · Q.
-    n, nb, p : int, optional
-        Size of the matrix (by default four fifths of the memory), width of a panel, rows of the
-        grid. By default the divisor of ``gpus`` next to its root; where that grid is flatter than 1
+        As for `forecast`: P · Q.
+    n : int, default four fifths of the memory
+        Size of the matrix.
+    nb : int, default 512
+        Width of a panel.
+    p : int, default next to the root
+        Rows of the grid. By default the divisor of ``gpus`` next to its root; where that grid is flatter than 1
         : 4, the fastest one, which may leave devices idle, and a remark says so.
-    product, panel_share : Spread
-        Part of the `rated` 64-bit peak that the update's products reach, and that a panel's
-        factorisation does. The defaults are Frontier's.
-    network_gbs : Spread, optional
-        Bandwidth per device between devices, one way, GB/s; by default that of the device's
+    product : Spread, default 0.74±0.02
+        Part of the peak that a product reaches. Of the `rated` 64-bit peak, the products being those of the
+        update; the default is Frontier's.
+    panel_share : Spread, default 0.02±0.3
+        Part of the peak that a panel reaches. Of the same peak, the panel being factorised; the default is
+        Frontier's.
+    network_gbs : Spread, default its links in a node, else 20±0.15
+        As for `forecast`. By default that of the device's
         links within a node, else Frontier's between nodes (`sending`).
-    noise : float
-        Standard deviation of the logarithm of the time of one panel.
-    machine : Spread, optional
-        What one machine and its tuning reach over another of the same devices; by default
-        `machine_spread` about 1.
+    noise : float, default 0.02
+        Relative noise of the time of one panel. The standard deviation of its logarithm.
+    machine : Spread, default 1±0.07
+        One machine over others like it. What one machine and its tuning reach over another of the same devices;
+        by default `machine_spread` about 1.
+    interval, seed
+        As for `forecast`.
 
     Raises
     ------
@@ -370,13 +389,31 @@ def hpl(
 
 def hpl_mxp(
     gpu: GPU | str | Path,
-    gpus: int,
+    gpus: DeviceCount,
     *,
     peak_share: Spread | str | float = Spread.of("hpl_mxp.reached"),  # noqa: B008
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
-    """Return the score of HPL-MxP; ``peak_share`` is the part of the 16-bit matrix peak, otherwise as `hpcg`.
+    """Forecast the score of HPL-MxP, HPL in mixed precision. A GPU is what a rank sees.
+
+    Parameters
+    ----------
+    gpu : GPU, or its name or file
+        As for `forecast`, but one.
+    gpus : int
+        As for `forecast`.
+    peak_share : Spread, default 0.63±0.3
+        Part of the 16-bit matrix peak that HPL-MxP reaches.
+    interval, seed
+        As for `forecast`.
+
+    Raises
+    ------
+    ParameterError
+        As `hpcg`.
+    NotPublishedError
+        The matrix peak is not published.
 
     Examples
     --------
@@ -431,9 +468,9 @@ _WORDS: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
 
 
 def kernel(
-    name: str,
+    name: KernelName,
     gpu: GPU | str | Path,
-    gpus: int,
+    gpus: DeviceCount,
     *,
     points: int,
     number_format: str = "fp64",
@@ -443,23 +480,30 @@ def kernel(
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
-    """Return what one of `KERNELS` reaches on a grid of so many points an axis, cut into as many cubes as devices.
+    """Forecast a kernel of HPC cut over many GPUs: a transform, a stencil, or QCD's Wilson operator.
+
+    It is one of `KERNELS`, on a grid that is cut into as many cubes as there are devices.
 
     Parameters
     ----------
     name : {"fft", "stencil", "dslash"}
-        Which.
-    gpu, gpus, stream, interval, seed
-        As for `hpcg`.
+        fft, stencil (7 points) or dslash (Wilson's, of QCD).
+    gpu : GPU, or its name or file
+        As for `forecast`, but one.
+    gpus : int
+        As for `forecast`.
     points : int
-        Of each axis; the transform's are complex.
+        Points of each axis: three axes, four of dslash. The transform's are complex.
     number_format : {"fp64", "fp32", "fp16"}
-        Of the numbers.
-    kernel_share : Spread, optional
-        Part of a stream's bandwidth that the kernel reaches; by default a judgement
-        (constants.toml).
-    network_gbs : Spread, optional
-        As for `hpl`; not needed by one device.
+        Format of the numbers: fp64, fp32 or fp16.
+    stream : Spread, default as measured
+        As for `hpcg`.
+    kernel_share : Spread, default by kernel
+        Part of STREAM that the kernel reaches. A judgement (constants.toml).
+    network_gbs : Spread, default its links in a node, else 20±0.15
+        As for `hpl`. One device needs none.
+    interval, seed
+        As for `forecast`.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from flopcast.commands.derived import KINDS, NOT_ASKED
 from flopcast.commands.verbs import VERBS
 from flopcast.table.conditions import Reading
 from flopcast.tests.commands.running import call
+from flopcast.workloads.setting import Setting
+from flopcast.workloads.supercomputers import Spread
 
 OF_THE_TERMINAL = {"out", "every", "as_json", "plot", "short", "quiet", "force", "help"}
 THEN = {"check": (with_curve, with_correction)}
@@ -52,6 +55,8 @@ def test_options_are_the_keywords_of_the_function_with_their_defaults(name: str)
     assert options.keys() - OF_THE_TERMINAL == stated.keys() - {*NOT_ASKED}
     for keyword in stated.keys() & options.keys():
         default = stated[keyword].default
+        if options[keyword].default is None and isinstance(options[keyword].show_default, str):
+            continue
         if isinstance(default, int | float | str):
             assert options[keyword].default == default, keyword
         assert (
@@ -59,6 +64,28 @@ def test_options_are_the_keywords_of_the_function_with_their_defaults(name: str)
             == (default is inspect.Parameter.empty and "data" not in keyword)
             or options[keyword].param_type_name == "argument"
         )
+
+
+def test_a_default_that_a_docstring_states_is_the_functions_own() -> None:
+    tried = 0
+    of_scores = ("forecast_hpl", "forecast_hpcg", "forecast_hpl_mxp", "forecast_kernel")
+    for name in of_scores:
+        for keyword in declared(name).keywords:
+            default = inspect.signature(getattr(fc, name)).parameters[keyword.name].default
+            if isinstance(default, Spread):
+                assert Spread.read(keyword.name, keyword.shown) == default
+                tried += 1
+            elif isinstance(default, float):
+                assert float(keyword.shown or keyword.default) == default
+                tried += 1
+    fields = {field.name: field.default for field in dataclasses.fields(Setting)}
+    for keyword in declared("forecast").keywords:
+        shown = keyword.shown.partition(",")[0].partition(";")[0]
+        default = fields.get(keyword.name)
+        if shown and isinstance(default, int | float) and shown[0].isdigit():
+            assert float(shown) == default or keyword.name == "zero"
+            tried += 1
+    assert tried > 10
 
 
 @pytest.mark.parametrize("name", VERBS)

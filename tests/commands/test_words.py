@@ -12,7 +12,6 @@ import flopcast as fc
 from flopcast.api import projecting
 from flopcast.commands.app import COMMANDS, load
 from flopcast.measuring.timing import Rule
-from flopcast.workloads.setting import FIELDS
 
 CALLED: dict[str, Callable[..., Any]] = {
     "project": projecting.project_traces,
@@ -40,8 +39,6 @@ SHOWN = {
 }
 """Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`,
 `cus` measures by `measure.measure_sizes`, `need` says of a result whether it is sure enough."""
-FREE = {"dims", "time_unit", "measured_on", "congestion", "bins", "rendezvous_bytes"} | set(FIELDS)
-"""Fields of a forecast, which takes them by name."""
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -71,7 +68,7 @@ def test_a_word_has_one_meaning() -> None:
     meanings: dict[str, set[str]] = {}
     for _, option in options():
         if option.name != "out":
-            meanings.setdefault(option.name, set()).add(option.help)
+            meanings.setdefault(option.name, set()).add(option.help.removesuffix(" Repeatable."))
     assert {word: said for word, said in meanings.items() if len(said) > 1 or not all(said)} == {}
 
 
@@ -85,7 +82,6 @@ def test_an_option_is_spelt_as_its_keyword() -> None:
 def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
     called = called_by(name)
     known = set(inspect.signature(called).parameters)
-    known |= FREE if called is fc.forecast else set()
     known |= set(inspect.signature(Rule).parameters) if called is fc.measure else set()
     command = dict(commands())[name]
     assert {one.name for one in command.params} - SHOWN - {"help"} <= known
