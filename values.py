@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from .errors import ParameterError
@@ -45,6 +46,12 @@ PriceByGPU: TypeAlias = float | str | Mapping[str, float | str]
 """Of an hour: ``$2.5/h``, or ``MI300X=2.5,H200=3.5``, or a mapping."""
 Size: TypeAlias = int | str
 """Bytes, or ``500M``."""
+Repeated: TypeAlias = str | Sequence[str | Sequence[int]]
+"""``40*1,2``, or a sequence of such, or of places."""
+Folder: TypeAlias = str | Path
+"""A folder."""
+Beside: TypeAlias = str | Path
+"""A file that is read beside another."""
 Margin: TypeAlias = float
 """What counts as the same: 0.1 is within ±10 %."""
 Assigned: TypeAlias = Mapping[str, Any] | str | Iterable[str]

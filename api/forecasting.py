@@ -624,18 +624,18 @@ def calibrate(
         (``vllm bench serve``, ...), with ``ttft_ms`` and ``tpot_ms``: two of a setting, with the
         fewest and the most requests under way, say most.
     name : str, default "own"
-        Of the release.
+        Name of the release.
     prior : str, optional
-        A published release, or a file: its constants are the start, as far apart as releases are, which
+        A known release to start from: one or two runs then sharpen it. It is published,
+        or a file: its constants are the start, as far apart as releases are, which
         one or two runs of a new setting sharpen. For runs of serving a file of `CalibratedServing.save`,
         by default the model that ships.
     source : str, default ""
         Where the runs are from, kept with the constants.
     default : mapping of str to str, optional
-        Columns that files of serving lack, as `read` takes them: ``{"device": "MI300X", "tp":
-        "8"}``.
+        As for `read`: of columns that files of serving lack, ``{"device": "MI300X", "tp": "8"}``.
     rename : mapping of str to str, optional
-        Names of columns in the data -> those that are meant: ``{"time": "measured"}``.
+        As for `read`: ``{"time": "measured"}``.
 
     Returns
     -------

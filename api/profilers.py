@@ -55,7 +55,7 @@ from ..table.conditions import Reading
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
 from ..traces.summary import with_possible_times
-from ..values import Assigned, AssignedCounts, Columns
+from ..values import Assigned, AssignedCounts, Columns, Folder
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, compared
@@ -284,7 +284,7 @@ def plan(
     kernels_per_pass: int = KERNELS_PER_PASS,
     steps_per_pass: int = STEPS,
     counters: str = COUNTER,
-    check: Path | str | None = None,
+    check: Folder | None = None,
     default: Mapping[str, str] | None = None,
 ) -> PlannedPasses:
     """Plan passes that profile a program's kernels a few at a time, and prove that recorded passes have them all.
@@ -295,14 +295,16 @@ def plan(
     trace : path
         A trace that has every kernel of the program, or a text file (.txt) with a kernel name per
         line, as often as it runs in a step.
-    kernels_per_pass, steps_per_pass : int
-        Different kernels that a pass of rocprofv3 records; steps of the program that it runs.
+    kernels_per_pass : int
+        Different kernels that a pass of rocprofv3 records.
+    steps_per_pass : int
+        Steps of the program in a pass.
     counters : str
-        Counters that rocprofv3 collects: it filters kernels in collections of counters only.
+        What rocprofv3 counts: it filters kernels only where it counts.
     check : path, optional
-        Folder with the traces of the passes.
+        Traces of the passes: say which launches were recorded. In a folder.
     default : mapping of str to str, optional
-        Values of columns that the traces lack.
+        As for `read`.
 
     Returns
     -------

@@ -47,6 +47,7 @@ from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
 from ..settings import configured
 from ..table.conditions import Where
+from ..values import Beside
 from .checking import Check, check
 from .devices import Device
 from .predicting import Explanation, explain, predict
@@ -568,7 +569,7 @@ def show(
     top: int = 10,
     plot: bool = False,
     verify: bool = False,
-    signers: str | Path | None = None,
+    signers: Beside | None = None,
 ) -> Answer:
     """Return the tables of a saved run; no model is loaded.
 
@@ -583,10 +584,9 @@ def show(
     plot : bool
         Whether inlier curves, and observed against predicted, are drawn for terminals.
     verify : bool
-        The files of the run with their SHA-256 in place of its tables; one that is not sealed is
-        refused.
+        Print the files of the run and their SHA-256; refuse one not sealed. They stand in place of its tables.
     signers : path, optional
-        With ``verify``: allowed signers (ssh-keygen), one of whom must have signed.
+        With --verify: allowed signers (ssh-keygen), one of whom must have signed.
 
     Raises
     ------

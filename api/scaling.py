@@ -268,7 +268,7 @@ def scale(
 
 def scale_counters(
     *data: Data,
-    sizes: str | Sequence[float] | None = None,
+    sizes: Numbers | None = None,
     default: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Return rows for `scale` of kernels that were profiled, or simulated, at several sizes of a GPU.
@@ -281,7 +281,7 @@ def scale_counters(
     sizes : sequence of float, optional
         In compute units, one for each folder; by default those of the folders' devices.
     default : mapping of str to str, optional
-        Values of columns that the files lack, as for `read`: ``device`` of counters of rocprofv3.
+        As for `read`: ``device`` of counters of rocprofv3.
 
     Returns
     -------
@@ -356,19 +356,35 @@ def simulator_log(data: object) -> str | None:
 
 def scale_misses(
     trace: str | Path,
-    sizes: str | Sequence[float],
-    cache_mb: str | Sequence[float] | None = None,
+    sizes: Numbers,
+    cache_mb: Numbers | None = None,
     *,
-    l2_mb: str | Sequence[float] | None = None,
+    l2_mb: Numbers | None = None,
     caches_of: GPU | str | Path | None = None,
     instructions: float | None = None,
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace of addresses, as rows for `scale` (`scaling.counted.miss_rates`).
 
-    ``trace`` is a text file of an address a line, in bytes, decimal or ``0x...``; ``#`` begins a
-    comment. ``cache_mb`` is the last-level cache at each of the sizes, ``l2_mb`` the L2 before it,
-    where there are two. ``caches_of`` is a GPU that states both in place of them: its caches in
-    proportion to its compute units.
+    Parameters
+    ----------
+    trace : path
+        Addresses in the order of access, one a line, decimal or 0x... They are in bytes; ``#`` begins a comment.
+    sizes : sequence of float
+        Sizes of the GPU.
+    cache_mb : sequence of float, optional
+        Last-level cache of the GPU at each of the sizes, MiB.
+    l2_mb : sequence of float, optional
+        L2 before it at each of the sizes, MiB. Where there are two caches.
+    caches_of : str, Path or GPU, optional
+        In place of both: the GPU whose caches are divided, a name or TOML file. They are in proportion to its
+        compute units.
+    instructions : float, optional
+        Instructions of the traced run; without them misses are per thousand accesses.
+
+    Returns
+    -------
+    DataFrame
+        ``benchmark``, ``size``, ``mpki`` and their ``unit``.
 
     Raises
     ------

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .. import values
 from ..output import check_file
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 45
 EXAMPLES = ("flopcast calibrate runs.csv --prior vllm-0.10.0 -o mine.toml",)
 
 
+@with_options_of("calibrate", {}, ("cases", "source"))
 def command(
     cases: Annotated[
         list[Path],
@@ -27,13 +28,9 @@ def command(
         Path,
         opt.option("File for forecast --release: .toml, of serving .parquet.", spelt="--out -o"),
     ],
-    name: Annotated[str, opt.option("Name of the release.")] = "own",
-    prior: Annotated[
-        str | None, opt.option("A known release to start from: one or two runs then sharpen it.")
-    ] = None,
-    default: opt.DefaultOption = None,
-    rename: opt.RenameOption = None,
+    *,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts.
 
@@ -41,7 +38,7 @@ def command(
     learnt from.
     """
     check_file(out, (".toml", ".parquet"), cases)
-    columns, names = values.assigned("default", default), values.assigned("rename", rename)
+    asked = as_taken("calibrate", given)
     opt.check_data(cases)
     opt.announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import (
@@ -52,7 +49,7 @@ def command(
     from ..report.terminal import show
 
     source = ", ".join(path.name for path in cases)
-    served = calibrate(*cases, name=name, prior=prior, source=source, default=columns, rename=names)
+    served = calibrate(*cases, source=source, **asked)
     learnt = isinstance(served, CalibratedServing)
     if learnt != (out.suffix == ".parquet"):
         raise ParameterError(

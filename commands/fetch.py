@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +12,13 @@ import typer
 from ..output import dumps
 from ..remarks import visible
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 190
 EXAMPLES = ("flopcast fetch aiter",)
 
 
+@with_options_of("fetch", {}, ("name",))
 def command(
     name: Annotated[
         str,
@@ -26,16 +27,10 @@ def command(
             help="aiter (MI300X, MI355X), miopen (MI100 to MI300X) or aiconfigurator (A100 to GB300, Intel's B60).",
         ),
     ],
-    cache: Annotated[
-        Path | None,
-        opt.option("Where they are kept.", "FOLDER", shown="$FLOPCAST_CACHE, or ~/.cache"),
-    ] = None,
-    wheel: Annotated[
-        Path | None,
-        opt.option("The wheel with the tables, brought by hand: needs no network.", "FILE.whl"),
-    ] = None,
+    *,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
+    **given: Any,
 ) -> None:
     """Bring public tables to try (of AITER, MIOpen, AIConfigurator) to a cache, and print their folder.
 
@@ -49,7 +44,7 @@ def command(
     opt.announce(f"fetching {name}", quiet=quiet)
     from ..datasets.fetching import fetch  # here: the options are read before
 
-    fetched = fetch(name, cache=cache, wheel=wheel)
+    fetched = fetch(name, **as_taken("fetch", given))
     if as_json or not quiet:
         from ..api.fetching import counted
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -15,48 +15,23 @@ from ..errors import DataError, FlopcastError
 from ..output import READABLE, check_file
 from ..remarks import visible
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 100
 EXAMPLES = ("flopcast measure --preset small --device cuda:0 -o small.parquet",)
 DEFAULT_OUT = Path("measured.parquet")
 
 
+@with_options_of(
+    "measure", {}, ("shapes", "out", "rule", "resume", "overwrite", "command", "progress")
+)
 def command(
     context: typer.Context,
     shapes: Annotated[
         Path | None,
         typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions."),
     ] = None,
-    preset: Annotated[
-        Literal["small", "full", "fingrav"] | None,
-        opt.option("What to measure without SHAPES.", shown="small"),
-    ] = None,
-    op: Annotated[
-        str | None, opt.option("Only these operators, e.g. gemm,conv.", "NAME[,NAME]", shown="all")
-    ] = None,
-    function: Annotated[
-        str | None,
-        opt.option("Time this function, called with each row's columns.", "MODULE:FUNCTION"),
-    ] = None,
-    device: opt.DeviceOption = None,
-    budget: opt.BudgetOption = None,
-    cold: Annotated[
-        bool,
-        opt.option("Fill the last-level cache with other data before each call.", spelt="--cold"),
-    ] = False,
-    precision: Annotated[
-        float, opt.option("Repeat until the median is known to ± this part of it.")
-    ] = 0.01,
-    rounds: Annotated[
-        int, opt.option("Visits of a row in each pass, with fresh operands.", min=1)
-    ] = 3,
-    passes: Annotated[
-        int, opt.option("Times to measure everything; 2 show how far they agree.", min=1)
-    ] = 1,
-    threads: Annotated[
-        str | None, opt.option("Threads on a CPU; several: a device for each.", "N[,N]")
-    ] = None,
-    device_name: Annotated[str | None, opt.option("Name of the device in the table.")] = None,
+    *,
     out: Annotated[
         Path, opt.option("Table to write: .parquet or .csv.", spelt="--out -o")
     ] = DEFAULT_OUT,
@@ -66,13 +41,9 @@ def command(
             "Measure with so many compute units (SMs) of the GPU, for scale predict.", "N,N[,...]"
         ),
     ] = None,
-    rename: opt.RenameOption = None,
     resume: opt.ResumeOption = False,
-    seed: opt.SeedOption = 0,
-    date: Annotated[
-        str | None, opt.option("Date for the provenance.", "YYYY-MM-DD", shown="today")
-    ] = None,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed.
 
@@ -83,41 +54,18 @@ def command(
         check_file(out, READABLE, [shapes] if shapes else [])
         _sizes(context, values.counts("cus", cus) or [], out, as_json)
         return
-    ops, counts = (
-        values.names("op", op),
-        values.counts("threads", threads) or (),
-    )
-    budget_seconds = values.duration("budget", budget)
+    asked = as_taken("measure", given)
     check_file(out, READABLE, [shapes] if shapes else [])
     opt.check_data([shapes] if shapes else None)
     from ..api.measuring import (
         measure,
     )  # here: what it imports takes seconds, and the options are checked before
     from ..measuring.session import INTERRUPTED, LOST, provenance_path
-    from ..measuring.timing import Rule
     from ..report.measuring import resuming
     from ..report.terminal import show, shown_progress
 
     with shown_progress("measuring", quiet=as_json) as progress:
-        measured = measure(
-            shapes,
-            out=out,
-            preset=preset,
-            op=ops,
-            function=function,
-            device=device,
-            threads=counts,
-            device_name=device_name,
-            rule=Rule(precision=precision, rounds=rounds),
-            passes=passes,
-            cold=cold,
-            rename=values.assigned("rename", rename),
-            budget=budget_seconds,
-            seed=seed,
-            resume=resume,
-            date=date,
-            progress=progress,
-        )
+        measured = measure(shapes, out=out, resume=resume, progress=progress, **asked)
     document = measured.document()
     show(document, out, provenance_path(out), as_json=as_json, rows=len(measured.table))
     if measured.ended == INTERRUPTED:

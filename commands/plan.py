@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .. import values
 from ..errors import ParameterError
 from ..output import check_file, check_table
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 150
 EXAMPLES = ("flopcast plan rocprofv3 trace.json.gz --kernels-per-pass 20 --script passes.sh",)
 
 
+@with_options_of("plan", {}, ("profiler", "trace"))
 def command(
     profiler: Annotated[str, typer.Argument(metavar="PROFILER", help="rocprofv3 or torch.")],
     trace: Annotated[
@@ -25,16 +26,7 @@ def command(
             help="A full trace, or kernel names (.txt): one a line, as often as run.",
         ),
     ],
-    kernels_per_pass: Annotated[
-        int, opt.option("Different kernels that a pass of rocprofv3 records.")
-    ] = 20,
-    steps_per_pass: Annotated[int, opt.option("Steps of the program in a pass.")] = 50,
-    counters: Annotated[
-        str, opt.option("What rocprofv3 counts: it filters kernels only where it counts.", "NAMES")
-    ] = "SQ_WAVES",
-    check: Annotated[
-        Path | None, opt.option("Traces of the passes: say which launches were recorded.", "FOLDER")
-    ] = None,
+    *,
     script: Annotated[
         Path | None,
         opt.option("Write what starts the passes: .sh (`sh FILE PROGRAM`) or .py.", "FILE"),
@@ -43,32 +35,25 @@ def command(
         Path | None,
         opt.option("With --check: table of durations for `project --durations`.", spelt="--out -o"),
     ] = None,
-    default: opt.DefaultOption = None,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them."""
+    check = given["check"]
     if out is not None and check is None:
         raise ParameterError("out", "must go with --check: it is a table of what passes recorded")
     inputs = [trace, *([check] if check else [])]
     check_table(out, "out", inputs)
     check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
-    columns = values.assigned("default", default)
+    asked = as_taken("plan", given)
     opt.announce("reading the trace", quiet=as_json)
     from ..api.profilers import (
         plan,
     )  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    passes = plan(
-        profiler,
-        trace,
-        kernels_per_pass=kernels_per_pass,
-        steps_per_pass=steps_per_pass,
-        counters=counters,
-        check=check,
-        default=columns,
-    )
+    passes = plan(profiler, trace, **asked)
     if script is not None:
         passes.save_script(script)
     if out is not None:

@@ -8,16 +8,16 @@ parameters), ``devices`` (measured runs at several sizes), ``facts`` (the publis
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from .. import values
 from ..hardware import find
 from ..hardware.scaled import scale_models
 from ..output import READABLE, check_file
 from . import options as opt
-from .derived import derive
+from .declared import said
+from .derived import as_taken, derive, with_options_of
 
 PLACE = 46
 EXAMPLES = (
@@ -40,12 +40,13 @@ def command() -> None:
     """Predict performance at other sizes (SMs, CUs, chiplets) from small scale models."""
 
 
+@with_options_of("scale_configs", {}, ("gpu",))
 def configs_command(
-    gpu: Annotated[str, typer.Argument(help="A name or a TOML file.")],
-    sizes: opt.SizesOption = None,
-    by: Annotated[Literal["cus", "chiplets"], opt.option("What the sizes count.")] = "cus",
+    gpu: Annotated[str, typer.Argument(help=said("scale_configs", "gpu"))],
+    *,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Derive scale models of a GPU: shared resources in proportion to the number of its compute units.
 
@@ -55,10 +56,11 @@ def configs_command(
     from ..report.terminal import show
 
     base = find(gpu)
-    models = scale_models(base, values.counts("sizes", sizes), by)
+    models = scale_models(base, **as_taken("scale_configs", given))
     show(configurations_document(models, base), as_json=as_json, every=every)
 
 
+@with_options_of("scale_counters", {}, ("data",))
 def counters_command(
     data: Annotated[
         list[Path],
@@ -67,60 +69,38 @@ def counters_command(
             help="Folders of rocprofiler-compute, or logs of GPGPU-Sim and Accel-Sim, one a size.",
         ),
     ],
-    sizes: opt.SizesOption = None,
-    default: opt.DefaultOption = None,
+    *,
     out: TableOption = Path("runs.csv"),
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Take IPC, misses per thousand instructions and f_mem of every kernel out of counters, for scale predict.
 
     --sizes are the compute units of each profile, in their order; without it, those of its device.
     """
     opt.check_data(data)
-    wanted, defaults = values.numbers("sizes", sizes), values.assigned("default", default)
+    asked = as_taken("scale_counters", given)
     check_file(out, READABLE, data)
     from ..api.scaling import scale_counters
 
-    _write(scale_counters(*data, sizes=wanted, default=defaults), out, as_json)
+    _write(scale_counters(*data, **asked), out, as_json)
 
 
+@with_options_of("scale_misses", {}, ("trace",))
 def misses_command(
-    trace: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TRACE", help="Addresses in the order of access, one a line, decimal or 0x..."
-        ),
-    ],
-    sizes: opt.SizesOption = None,
-    cache_mb: Annotated[
-        str | None,
-        opt.option("Last-level cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]"),
-    ] = None,
-    l2_mb: Annotated[
-        str | None, opt.option("L2 before it at each of the sizes, MiB.", "MIB,MIB[,...]")
-    ] = None,
-    caches_of: Annotated[
-        str | None,
-        opt.option("In place of both: the GPU whose caches are divided, a name or TOML file."),
-    ] = None,
-    instructions: Annotated[
-        float | None,
-        opt.option("Of the traced run; without them misses are per thousand accesses."),
-    ] = None,
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help=said("scale_misses", "trace"))],
+    *,
     out: TableOption = Path("runs.csv"),
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Say the miss rate of LRU caches at every size, by the stack distances of a trace, for scale predict."""
     opt.check_data([trace])
-    wanted = values.numbers("sizes", sizes) or []
-    caches, inner = values.numbers("cache_mb", cache_mb), values.numbers("l2_mb", l2_mb)
+    asked = as_taken("scale_misses", given)
     check_file(out, READABLE, [trace])
     from ..api.scaling import scale_misses
 
-    rows = scale_misses(
-        trace, wanted, caches, l2_mb=inner, caches_of=caches_of, instructions=instructions
-    )
-    _write(rows, out, as_json)
+    _write(scale_misses(trace, **asked), out, as_json)
 
 
 def _write(rows: Any, out: Path, as_json: bool) -> None:

@@ -5,35 +5,26 @@ No model is loaded: the answer is there in about a second.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 from ..errors import ParameterError
 from ..report.run_folder import read_metrics
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 40
 EXAMPLES = ("flopcast show runs/gemm --all", "flopcast show runs/fp8 --plot")
 
 
+@with_options_of("show", {}, ("run", "every", "top", "plot"))
 def command(
     run: opt.RunArgument,
+    *,
     every: opt.AllOption = False,
     top: opt.TopOption = 10,
     plot: opt.PlotOption = False,
-    verify: Annotated[
-        bool,
-        opt.option(
-            "Print the files of the run and their SHA-256; refuse one not sealed.", spelt="--verify"
-        ),
-    ] = False,
-    signers: Annotated[
-        Path | None,
-        opt.option(
-            "With --verify: allowed signers (ssh-keygen), one of whom must have signed.", "FILE"
-        ),
-    ] = None,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Print the tables of a saved run again, from its folder.
 
@@ -42,12 +33,12 @@ def command(
     be those that were sealed in its manifest.json, for this and every other command. A model of
     serving that calibrate wrote (.parquet) has its seal in it: --verify and --signers hold for it.
     """
-    if signers is not None and not verify:
+    if given["signers"] is not None and not given["verify"]:
         raise ParameterError("signers", "belongs to --verify")
     if not run.is_file():
         read_metrics(run)
     from ..api import runs  # here: what it imports takes time, and the folder is checked before
     from ..report.terminal import show
 
-    answer = runs.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
+    answer = runs.show(run, every=every, top=top, plot=plot, **as_taken("show", given))
     show(answer.document(), as_json=as_json)

@@ -94,6 +94,7 @@ VERBS: Final = {
     "forecast hpcg": _score("hpcg", "stream", "reached", "scaling"),
     "forecast hpl-mxp": _score("hpl_mxp", "peak_share"),
     "forecast kernel": _score("kernel", "stream", "kernel_share", "network_gbs"),
+    "power plan": Verb(180, (), function="power_plan"),
     "fidelity": Verb(
         160,
         ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --steps-per-trace 5",),

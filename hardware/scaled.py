@@ -11,7 +11,6 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, Final, Literal
 
 from .. import values
 from ..errors import DataError, ParameterError, check_number
+from ..values import Counts
 from .lookup import find
 from .spec import GPU
 
@@ -80,12 +80,19 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     )
 
 
-def scale_models(
-    gpu: GPU | str | Path, sizes: str | Sequence[int] | int | None = None, by: By = "cus"
-) -> list[GPU]:
+def scale_models(gpu: GPU | str | Path, sizes: Counts | None = None, by: By = "cus") -> list[GPU]:
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
     Raises DataError where the sizes do not increase, or one of them gives no scale model.
+
+    Parameters
+    ----------
+    gpu : str, Path or GPU
+        A name or a TOML file.
+    sizes : sequence of int, optional
+        Sizes of the scale models.
+    by : {"cus", "chiplets"}
+        What the sizes count: cus or chiplets.
 
     Examples
     --------

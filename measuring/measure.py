@@ -25,6 +25,7 @@ from ..hardware import find
 from ..operators.op import word
 from ..output import replacing
 from ..remarks import Remark, remark
+from ..values import Counts, Duration, Names
 from .backend import SMS, Backend, Device, Group, Operands, build, import_torch
 from .machine import environment, machine, monitor
 from .rows import Row, UserFunction, operators, read_shapes, suite_rows
@@ -43,7 +44,7 @@ from .session import (
     unmeasured,
     write_table,
 )
-from .timing import Call, Rule, Timer
+from .timing import PRECISION, ROUNDS, Call, Rule, Timer
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,18 @@ def measure(
     *,
     out: Path | None = None,
     preset: str | None = None,
-    op: str | Sequence[str] | None = None,
+    op: Names | None = None,
     function: str | None = None,
     device: str | None = None,
-    threads: str | Sequence[int] = (),
-    device_name: str | None = None,
+    budget: Duration | None = None,
+    cold: bool = False,
+    precision: float = PRECISION,
+    rounds: int = ROUNDS,
     rule: Rule | None = None,
     passes: int = 1,
-    cold: bool = False,
+    threads: Counts = (),
+    device_name: str | None = None,
     rename: Mapping[str, str] | None = None,
-    budget: float | str | None = None,
     seed: int = 0,
     resume: bool = False,
     overwrite: bool = False,
@@ -105,39 +108,44 @@ def measure(
         Rows to measure; by default those of a suite.
     out : Path, optional
         Table to write, .parquet or .csv; the journal lies beside it until all is measured.
-    preset : {"small", "full", "fingrav"}, optional
-        See `rows.SUITES`; small by default.
-    op : sequence of str, optional
-        Operators, or families of them, as in gemm or conv; all by default.
+    preset : {"small", "full", "fingrav"}, default small
+        What to measure without shapes: small, full or fingrav. See `rows.SUITES`.
+    op : sequence of str, default all
+        Only these operators, e.g. gemm,conv. Families of them too.
     function : str, optional
-        ``module:function`` in place of the kernels; it gets the other columns of `shapes` that it
-        has parameters for.
-    device : str, optional
-        ``cpu`` or ``cuda:0`` and the like; the first GPU by default, or the CPU where there is
-        none.
-    threads : sequence of int
-        Numbers of threads on a CPU, each a device of its own in the table.
-    device_name : str, optional
-        Name of the device.
-    rule : Rule, optional
-        When a row has been repeated enough.
-    passes : int
-        Times that everything is measured.
-    cold : bool
-        Whether the cache is filled with other data before each call.
-    rename : mapping of str to str, optional
-        Names of columns in the table of shapes -> those named here, as for `read`.
-    budget : float, optional
-        Seconds for the whole of it; rows that are imprecise after their rounds are
+        Time this function, MODULE:FUNCTION, called with each row's columns. It gets the other columns of `shapes`
+        that it has parameters for, in place of the kernels.
+    device : str, default the first GPU
+        As PyTorch names it: cuda:0 and the like (ROCm's GPUs, too), or cpu. The CPU where there is no GPU.
+    budget : float or str, optional
+        As for `train`: of the whole; rows that are imprecise after their rounds are
         visited again with what is left of it.
+    cold : bool
+        Fill the last-level cache with other data before each call.
+    precision : float, default=0.01
+        Repeat until the median is known to ± this part of it.
+    rounds : int, default=3
+        Visits of a row in each pass, with fresh operands.
+    rule : Rule, optional
+        When a row has been repeated enough, in place of both.
+    passes : int
+        Times to measure everything; 2 show how far they agree.
+    threads : sequence of int
+        Threads on a CPU; several: a device for each.
+    device_name : str, optional
+        Name of the device in the table.
+    rename : mapping of str to str, optional
+        As for `read`: of the table of shapes.
     seed : int
-        Of operands and order.
+        As for `train`: of operands and order.
     resume : bool
         Whether to go on with the journal beside ``out``.
     overwrite : bool
         Whether ``out``, and the provenance beside it, may replace what is there.
-    date, command
-        For the provenance; today and this process's command line by default.
+    date : str, default today
+        Date for the provenance, YYYY-MM-DD.
+    command : sequence of str, optional
+        For the provenance; this process's command line by default.
     progress : callable, optional
         ``(done, total, label, eta_seconds)``.
 
@@ -155,6 +163,8 @@ def measure(
     """
     op = values.names("op", op)
     threads = values.counts("threads", threads) or []
+    if rule is None:
+        rule = Rule(precision=precision, rounds=rounds)
     budget = values.duration("budget", budget)
     rename = values.assigned("rename", rename)
     with replacing(overwrite=overwrite, reads=[] if shapes is None else [Path(shapes)]):
@@ -168,9 +178,7 @@ def measure(
     started, threads_before = time.monotonic(), torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
         grid = _grid(shapes, preset, op, called, bench, rename)
-        plan = Plan(
-            grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend)
-        )
+        plan = Plan(grid.rows, devices, rule, passes, seed, cold, function or "", machine(backend))
         if out:
             journal = Journal(journal_folder(out), plan.to_dict(), resume=resume)
         else:

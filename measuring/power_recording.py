@@ -34,6 +34,7 @@ from ..power.profile import LEAST_FALL, STANDARD_ERRORS
 from ..power.readings import COMMUNICATION, Facts
 from ..power.runs import AFTER, COARSE_US, LEAST_EXECUTIONS, SWING_US, Plan, plan, read_share
 from ..traces.cleaning.robust import MAD_TO_SIGMA
+from ..values import Repeated
 from .backend import Backend, import_torch
 from .machine import machine
 from .power_rigs import INTERVAL_US, SIMULATED, Rig, SimulatedGPU, TorchRig, Train, power_reader
@@ -110,7 +111,7 @@ def record(
     runs: int | None = None,
     device: str | None = None,
     interleaved: bool = False,
-    sequence: str | Sequence[str | Sequence[int]] = (),
+    sequence: Repeated = (),
     seed: int = 0,
     rename: Mapping[str, str] | None = None,
     overwrite: bool = False,
@@ -131,26 +132,26 @@ def record(
         Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's
         clock, ``clocks.csv``.
     logger : {"amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"}
-        What reads the power; ``simulated`` simulates the GPU as well.
+        What reads the power: amdsmi, hwmon, amd-smi, rocm-smi, nvml; simulated: the GPU too, to try it.
     window_us : float, optional
-        That the logger averages over, and between its readings; by default that of
+        As for `power_plan`: and between its readings; by default that of
         `power_rigs.INTERVAL_US`.
-    runs : int, optional
-        Of each kernel; by default as published.
-    device : str, optional
-        ``cuda:0`` and the like; the first GPU by default.
+    runs : int, default as published
+        Runs of each kernel. From 1 on.
+    device : str, default the first GPU
+        As for `measure`.
     interleaved : bool
-        Whether the kernels, after the runs of each, run all in turn as well: the profile compares
-        each with itself.
-    sequence : sequence of sequences of int
-        Kernels, by their place in the list from 1 on, that run in turn as well, each after the one
-        named before it: what a kernel draws by what ran before it. A place that is named several
+        Run all kernels in turn, too: each is compared with itself alone. After the runs of each.
+    sequence : sequence of str, or of sequences of int
+        Run these of the list in turn, too, each after the one before it: 1,2 or 40*gemv,gemm. Kernels are named, or
+        told by their place in the list from 1 on; it shows what a kernel draws by what ran before
+        it. A place that is named several
         times in a row runs as often: ``[1] * 40 + [2]`` are 40 executions of the first before each
         of the second.
     seed : int
-        Of operands, random delays, and whatever is simulated.
+        As for `train`: of operands, random delays, and whatever is simulated.
     rename : mapping of str to str, optional
-        Names of columns in the table of kernels -> those named here, as for `read`.
+        As for `read`: of the table of kernels.
     overwrite : bool
         Whether files of ``out`` that flopcast did not write may be replaced.
     progress : callable, optional

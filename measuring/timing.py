@@ -26,7 +26,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pandas as pd
@@ -200,6 +200,10 @@ WARMUP_SECONDS = 0.02  # the least warm-up, unless the limit of time is smaller
 WARMUP_SHARE = 0.25  # part of the time of a visit that warming up may take
 
 
+PRECISION: Final = 0.01
+ROUNDS: Final = 3
+
+
 @dataclass(frozen=True)
 class Rule:
     """The stopping rule.
@@ -212,7 +216,8 @@ class Rule:
     visits (`session.MOST_VISITS`), each with the same part of both.
     """
 
-    precision: float = 0.01  # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
+    # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
+    precision: float = PRECISION
     level: float = 0.95  # coverage of that interval
     least: int = 50  # samples of a row, over all rounds of a pass
     most: int = 6000  # samples beyond which no row goes on
@@ -221,7 +226,7 @@ class Rule:
     patience: float = (
         4.0  # a visit that then lacks its part of `least` goes on for so many times `seconds`
     )
-    rounds: int = 3  # visits of a row in each pass
+    rounds: int = ROUNDS  # visits of a row in each pass
     threshold: float = THRESHOLD  # MAD beyond which a sample is an outlier
 
     def __post_init__(self) -> None:

@@ -32,7 +32,8 @@ from ..errors import DataError, ParameterError, check_level, check_number, count
 from ..readers.files import read_plain_table
 from ..readers.reading import check_renames
 from ..remarks import Remark, remark
-from ..traces.cleaning.binning import EACH_OTHER
+from ..traces.cleaning.binning import EACH_OTHER, bin_ratio
+from ..values import Beside, Names
 from .clocks import Clocks, Measured, synchronise
 from .deconvolution import Deconvolved, Windows, deconvolve, windows
 from .energy import PHASES, Energy, Pauses, find_pauses, kernel_energy, polynomial, spline
@@ -402,12 +403,12 @@ class PowerProfiles:
 
 def profile_files(
     log: str | Path,
-    executions: str | Path,
-    clocks: str | Path | None = None,
+    executions: Beside,
+    clocks: Beside | None = None,
     *,
     gpu_index: int | None = None,
     kernel: str | None = None,
-    component: str | Sequence[str] | None = None,
+    component: Names | None = None,
     window_us: float | None = None,
     execution: int = LEAST_EXECUTIONS,
     steady_from: int | None = None,
@@ -420,15 +421,53 @@ def profile_files(
     interval: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
-    """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
+    """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution.
 
+    One kernel, or every kernel of the executions is profiled; the tables are those of `power.readings`.
     The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no
-    clocks. `rename` says what columns of the three tables are called here: the file's name -> ours,
-    such as ``{"watts": "power_w"}``. `gpu_index` says which GPU of the log; what follows `kernel` is
-    as for `profile_kernel`; `idle_w` is the idle power of the board, drawn once by two kernels
-    together; `ablate` profiles each kernel once more without each step (`without_steps`). Of several
+    clocks. Of several
     kernels those that cannot be profiled are left out (`PowerProfiles.left_out`); one that ran alone
     in some runs and among others in the rest is profiled as two (`power.runs.apart`).
+
+    Parameters
+    ----------
+    log : path
+        CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.
+    executions : path
+        Table with start_ns, end_ns, kernel; also run, execution, class.
+    clocks : path, optional
+        Table with gpu_ns, cpu_ns, delay_ns: readings of both clocks; a log of times since 1970 needs none.
+    gpu_index : int, optional
+        Which GPU of a log of several.
+    kernel : str, default all
+        Only this kernel.
+    component : sequence of str, default all
+        Only these components.
+    window_us : float, optional
+        As for `power_plan`. Where it is stated, its effect is also removed (deconvolution); else the time between
+        readings is taken for it, and nothing is removed.
+    execution : int, default=4
+        First execution of a run whose time is steady. From 1 on.
+    steady_from : int, default when the window has filled
+        First execution of steady power. Later than the window fills of a kernel that throttles; by default
+        what the executions state, too.
+    within : {"each-other", "middle"}, default each-other
+        A bin's times lie within the margin of each other, each-other (published), or of its middle: wider.
+    bin_rank : int, default=1
+        Which bin of execution times: 1 the fullest, 2 the next, ... The next is the fullest of the other runs.
+    ablate : bool
+        Also without synchronised clocks, without bins, with 50 runs. Each kernel is profiled once more without each
+        step (`without_steps`).
+    cap_w : float, optional
+        Power cap of the board, W: no deconvolved power is above it; which two stay below it together.
+    rename : mapping of str to str, optional
+        As for `read`: of the three tables, such as ``{"watts": "power_w"}``.
+    idle_w : float, default=0
+        Idle power of the board, W, drawn once by two kernels together.
+    interval : float, default=0.9
+        As for `predict`.
+    seed : int, default=0
+        As for `train`: of the energy's bootstrap and of the folds of the deconvolution.
 
     Raises
     ------
@@ -452,6 +491,10 @@ def profile_files(
     for name, path in (("log", log), ("executions", executions), ("clocks", clocks)):
         if not isinstance(path, str | Path) and (path is not None or name != "clocks"):
             raise ParameterError(name, f"must be the path of a file, got {type(path).__name__}")
+    bin_ratio(0.0, within)  # refuses another word
+    check_number("bin_rank", bin_rank, 1)
+    if steady_from is not None:
+        check_number("steady_from", steady_from, 1)
     component = values.names("component", component)
     log, executions, clocks = Path(log), Path(executions), None if clocks is None else Path(clocks)
     rename = values.assigned("rename", rename)

@@ -143,22 +143,22 @@ def plan(
     lag_us: float | None = None,
     settling_us: float = 0.0,
 ) -> Plan:
-    """Return the recommended protocol for a kernel's time and a power logger, all times in µs.
+    """Say how to measure a kernel: runs, readings and margins as published, executions per run as record makes them.
 
     Parameters
     ----------
     kernel_us : float
-        Time of one execution.
+        Time of one execution, µs.
     window_us : float
-        That the logger averages over; 0 of a logger of instantaneous power, and one reading per ms
-        is assumed.
-    lag_us : float, optional
-        Time constant with which the power that is read follows what the kernel draws, besides the
-        window. None: it is unknown, the executions fill the window alone, and the plan says so.
-        `power_record` measures it.
+        Time over which the logger averages, µs; 0: its readings are instantaneous. What a logger calls its power
+        (``current``, ``instant``) does not say that: many average what they call so. Of 0 one reading per ms is
+        assumed.
+    lag_us : float, default unknown
+        Time constant of the read power behind the kernel's, µs: record measures it. It comes besides the
+        window. Where it is unknown, the executions fill the window alone, and the plan says so.
     settling_us : float
-        From the start of a run until the board holds its power: that of the longest train that does
-        not throttle.
+        Time of a run until the board holds its power, µs; 0: it does not throttle. That of the longest train that
+        does not throttle.
 
     Raises
     ------

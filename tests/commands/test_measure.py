@@ -18,7 +18,6 @@ from flopcast.api.training import train
 from flopcast.errors import FlopcastError
 from flopcast.hardware import find
 from flopcast.measuring import measure as module
-from flopcast.measuring import timing
 from flopcast.measuring.backend import Backend
 from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.session import Session, journal_folder
@@ -73,7 +72,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUpTime:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, made_up: MadeUpTime) -> None:
     """Let it measure by a rule that ends at once, too."""
-    monkeypatch.setattr(timing, "Rule", lambda **options: QUICK)
+    monkeypatch.setattr("flopcast.measuring.measure.Rule", lambda **options: QUICK)
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, builds: int) -> None:

@@ -11,7 +11,6 @@ import pytest
 import flopcast as fc
 from flopcast.api import projecting
 from flopcast.commands.app import COMMANDS, load
-from flopcast.measuring.timing import Rule
 
 CALLED: dict[str, Callable[..., Any]] = {
     "project": projecting.project_traces,
@@ -82,7 +81,6 @@ def test_an_option_is_spelt_as_its_keyword() -> None:
 def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
     called = called_by(name)
     known = set(inspect.signature(called).parameters)
-    known |= set(inspect.signature(Rule).parameters) if called is fc.measure else set()
     command = dict(commands())[name]
     assert {one.name for one in command.params} - SHOWN - {"help"} <= known
 
