@@ -219,15 +219,18 @@ class Reader(ABC):
         True for a general format, asked only after all the special ones have declined.
     containers : tuple of bytes
         First bytes of the containers that hold the format (`PARQUET`, `SQLITE`); empty for text.
+    mark : re.Pattern
+        What every beginning of the format holds, where that is enough to recognise it.
     """
 
     name: ClassVar[str]
     fallback: ClassVar[bool] = False
     containers: ClassVar[tuple[bytes, ...]] = (b"",)
+    mark: ClassVar[re.Pattern[bytes]]
 
-    @abstractmethod
     def sniff(self, path: Path, head: bytes) -> bool:
         """Return whether the content is of this format; `head` is its (decompressed) beginning."""
+        return self.mark.search(head) is not None
 
     def excluded(self, path: Path, options: Options) -> Excluded | None:
         """Return the condition of `options` that no row of the file meets; None if some row may meet all."""

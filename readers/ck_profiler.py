@@ -17,17 +17,15 @@ Source: https://github.com/ROCm/composable_kernel (MIT), ``profiler/include/prof
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import pandas as pd
-
-from ..errors import DataError
-from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, short_lines
+from .base import LINE, Options, register
+from .files import short_lines
 from .labels import TIME_UNITS
-from .serving_benchmarks import contradiction, number
+from .records import Records, Row, number, product, scaled
+from .words import words
 
 _SNIFF: Final = re.compile(rb"(?m)^Best Perf for[^\n]{0,400}\bM = \d")
 _BEST: Final = re.compile(
@@ -35,76 +33,46 @@ _BEST: Final = re.compile(
 )
 _STATED: Final = re.compile(r"(?<![A-Za-z_])(?P<name>[A-Za-z_]++)\s*+=\s*+(?P<value>[\w.]+)")
 _RATE: Final = re.compile(r"(?<![\d.e+])(?P<rate>\d[\d.e+]*+)\s*+TFlops")
-_FORMATS: Final = {
-    "f16": "fp16",
-    "f32": "fp32",
-    "f64": "fp64",
-    "f8": "fp8",
-    "i8": "int8",
-    "int8_t": "int8",
-    "ck::half_t": "fp16",
-    "ck::bhalf_t": "bf16",
-}
-_LETTERS: Final = {"rowmajor": "N", "columnmajor": "T", "row": "N", "col": "T", "r": "N", "c": "T"}
+_FORMATS: Final = words("ck_profiler_formats")
+_LETTERS: Final = words("ck_profiler_layouts")
 
 
 @register
-class CkProfilerReader(Reader):
+class CkProfilerReader(Records):
     """Logs of ckProfiler: the best kernel of each problem."""
 
     name = "ckProfiler log"
+    mark = _SNIFF
+    nothing = "holds no best kernel of a problem"
 
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the line of the best kernel."""
-        return _SNIFF.search(head) is not None
-
-    def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each problem."""
-        rows = list[dict[str, Any]]()
+    def rows(self, path: Path, options: Options) -> Iterator[Row]:
+        """Yield a row for each problem."""
         for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             best = _BEST.search(line)
             if best is not None:
-                rows.append(_row(best) | {LINE: line_number})
-        if not rows:
-            raise DataError("holds no best kernel of a problem", source=str(path))
-        frame = pd.DataFrame(rows)
-        frame["campaign"] = campaign_of(path)
-        return RawTable(frame)
+                yield _row(best) | {LINE: line_number}
 
 
-def _row(best: re.Match[str]) -> dict[str, Any]:
+def _row(best: re.Match[str]) -> Row:
     """Return the row of a problem."""
     stated = {match["name"].lower(): match["value"] for match in _STATED.finditer(best["problem"])}
-    m, n, k = (number(stated.get(name)) for name in ("m", "n", "k"))
-    batch = number(stated.get("batch_count", stated.get("batch"))) or 1.0
-    value = number(best["time"])
-    if value is None:
-        microseconds = None
-    else:
-        microseconds = value * TIME_UNITS[best["unit"]]
     word = stated.get("datatype", stated.get("adatatype", ""))
+    weights = stated.get("bdatatype", word)
     layout = ""
     for name in ("alayout", "blayout"):
         layout += _LETTERS.get(stated.get(name, "").lower(), "")
-    row: dict[str, Any] = {
-        "op": "gemm",
-        "m": m,
-        "n": n,
-        "k": k,
+    row: Row = {
+        "m": stated.get("m"),
+        "n": stated.get("n"),
+        "k": stated.get("k"),
+        "batch": stated.get("batch_count", stated.get("batch")),
         "split_k": number(stated.get("kbatch")),
         "layout": layout if len(layout) == 2 else "",
         "dtype_a": _FORMATS.get(word, word),
-        "dtype_b": _FORMATS.get(stated.get("bdatatype", word), stated.get("bdatatype", word)),
+        "dtype_b": _FORMATS.get(weights, weights),
         "library": "composable_kernel",
         "kernel": best["rest"].rpartition("GB/s,")[2].strip(),
-        "duration_us": microseconds,
-        DEFECT: "",
-        DEFECT_DETAIL: "",
+        "duration_us": scaled(best["time"], TIME_UNITS[best["unit"]]),
     }
-    if batch > 1:
-        row |= {"op": "batched_gemm", "batch": batch}
     rate = _RATE.search(best["rest"])
-    if rate and microseconds and m is not None and n is not None and k is not None:
-        derived = 2 * batch * m * n * k / microseconds * 1e-6
-        row |= contradiction("TFLOP/s", number(rate["rate"]), derived)
-    return row
+    return product(row, "TFLOP/s", rate and rate["rate"])

@@ -18,16 +18,14 @@ Source: https://github.com/baidu-research/DeepBench (Apache-2.0), ``code``.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import pandas as pd
-
-from ..errors import DataError
-from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, short_lines
-from .serving_benchmarks import number
+from .base import LINE, Options, register
+from .files import short_lines
+from .records import Records, Row, number, refused
 
 _SNIFF: Final = re.compile(
     rb"(?m)^[ \t]*+(?:m[ \t]++n[ \t]++k[ \t]++a_t[ \t]++b_t|w[ \t]++h[ \t]++c[ \t]++n[ \t]++k[ \t]++f_w)[ \t]"
@@ -35,79 +33,57 @@ _SNIFF: Final = re.compile(
 _PRODUCT: Final = ["m", "n", "k", "a_t", "b_t"]
 _CONVOLUTION: Final = ["w", "h", "c", "n", "k", "f_w"]
 _UNIT: Final = " (usec)"
-_DIRECTIONS: Final = {
-    "fwd_time": "F",
-    "bwd_inputs_time": "B",
-    "bwd_params_time": "W",
-}
+_DIRECTIONS: Final = {"fwd_time": "F", "bwd_inputs_time": "B", "bwd_params_time": "W"}
 
 
 @register
-class DeepBenchReader(Reader):
+class DeepBenchReader(Records):
     """Tables of DeepBench: products and convolutions."""
 
     name = "DeepBench table"
+    mark = _SNIFF
+    nothing = "holds no time of DeepBench"
 
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the line of names."""
-        return _SNIFF.search(head) is not None
-
-    def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each product, and for each direction of each convolution."""
-        rows = list[dict[str, Any]]()
+    def rows(self, path: Path, options: Options) -> Iterator[Row]:
+        """Yield a row for each product, and for each direction of each convolution."""
         names = list[str]()
         for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             cells = line.replace(_UNIT, "").split()
             if cells[:5] == _PRODUCT or cells[:6] == _CONVOLUTION:
                 names = cells
             elif names and cells and cells[0].isdecimal():
-                given = dict(zip(names, cells, strict=False))
-                for row in _rows(given, len(cells) - len(names)):
-                    rows.append(row | {LINE: line_number})
-        if not rows:
-            raise DataError("holds no time of DeepBench", source=str(path))
-        frame = pd.DataFrame(rows)
-        frame["campaign"] = campaign_of(path)
-        return RawTable(frame)
+                given = defaultdict(str, zip(names, cells, strict=False))
+                shared: Row = {"dtype_a": given["precision"], LINE: line_number}
+                if more := len(cells) - len(names):
+                    shared |= refused("line-unlike-header", f"{more:+d} values")
+                for row in _rows(given):
+                    yield shared | row
 
 
-def _rows(given: dict[str, str], more: int) -> list[dict[str, Any]]:
-    """Return the rows of a line; a line with more or fewer values than names is refused."""
-    shared: dict[str, Any] = {
-        "dtype_a": given.get("precision", ""),
-        DEFECT: "",
-        DEFECT_DETAIL: "",
-    }
-    if more:
-        shared |= {DEFECT: "line-unlike-header", DEFECT_DETAIL: f"{more:+d} values"}
+def _rows(given: defaultdict[str, str]) -> Iterator[Row]:
+    """Yield the rows of a line."""
     if "a_t" in given:
-        letters = ""
-        for name in ("a_t", "b_t"):
-            letters += {"0": "n", "1": "t"}.get(given.get(name, ""), "")
-        return [
-            shared
-            | {
-                "op": "gemm",
-                "m": number(given["n"]),
-                "n": number(given["m"]),
-                "k": number(given["k"]),
-                "layout": letters,
-                "duration_us": number(given.get("time")),
-            }
-        ]
-    shared |= _sizes(given)
-    rows = []
+        letters = given["a_t"] + given["b_t"]
+        yield {
+            "op": "gemm",
+            "m": number(given["n"]),
+            "n": number(given["m"]),
+            "k": number(given["k"]),
+            "layout": re.sub("[^nt]", "", letters.replace("0", "n").replace("1", "t")),
+            "duration_us": number(given["time"]),
+        }
+        return
+    sizes = _sizes(given)
     for name, direction in _DIRECTIONS.items():
         if name in given:
-            kernel = given.get("fwd_algo", "") if direction == "F" else ""
+            kernel = given["fwd_algo"] if direction == "F" else ""
             timing = {"direction": direction, "duration_us": number(given[name])}
-            rows.append(shared | timing | {"kernel": kernel})
-    return rows
+            yield sizes | timing | {"kernel": kernel}
 
 
-def _sizes(given: dict[str, str]) -> dict[str, Any]:
+def _sizes(given: defaultdict[str, str]) -> Row:
     """Return the dimensions of a convolution."""
-    sizes: dict[str, Any] = {
+    sizes: Row = {
         "op": "conv",
         "batch": number(given["n"]),
         "in_channels": number(given["c"]),
@@ -116,12 +92,11 @@ def _sizes(given: dict[str, str]) -> dict[str, Any]:
         "out_d": 1.0,
     }
     for axis in ("h", "w"):
-        side, taps = number(given[axis]), number(given.get(f"f_{axis}"))
-        pad, stride = number(given.get(f"pad_{axis}")), number(given.get(f"stride_{axis}"))
+        side, taps = number(given[axis]), number(given[f"f_{axis}"])
+        pad, stride = number(given[f"pad_{axis}"]), number(given[f"stride_{axis}"])
         sizes |= {f"in_{axis}": side, f"fil_{axis}": taps, f"pad_{axis}": pad}
         sizes[f"stride_{axis}"] = stride
-        if side is None or taps is None or pad is None or not stride:
-            sizes[f"out_{axis}"] = None
-        else:
+        sizes[f"out_{axis}"] = None
+        if stride and side is not None and taps is not None and pad is not None:
             sizes[f"out_{axis}"] = (side + 2 * pad - taps) // stride + 1
     return sizes

@@ -17,19 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from .base import register
-from .serving_benchmarks import (
-    Record,
-    Runs,
-    first_of,
-    inner,
-    json_records,
-    number,
-    speculation,
-    times_of,
-    token_ms,
-    under_way,
-    whole,
-)
+from .records import Row, json_records, number, scaled
+from .serving_benchmarks import Record, Runs, first_of, inner, speculation, under_way, users_of
 
 
 @register
@@ -53,51 +42,36 @@ class GuidellmReader(Runs):
     def records(self, words: str, source: str) -> Iterator[tuple[int, Any]]:
         """Yield the place and content of each benchmark, with the arguments of the report."""
         for _, report in json_records(words, source):
-            if isinstance(report, Mapping):
-                listed = report.get("benchmarks")
-            else:
-                listed = None
+            listed = report.get("benchmarks") if isinstance(report, Mapping) else None
             if not isinstance(listed, list):
                 yield 1, report
                 continue
-            for place, one in enumerate(listed, start=1):
-                if isinstance(one, Mapping):
-                    yield (
-                        place,
-                        {"args": inner(report, "args"), **one, "report": inner(report, "args")},
-                    )
-                else:
-                    yield place, one
+            arguments = inner(report, "args")
+            for place, run in enumerate(listed, start=1):
+                if isinstance(run, Mapping):
+                    run = {"args": arguments, **run, "report": arguments}
+                yield place, run
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run."""
-        prompt, answer = (_mean(record, f"{side}_token_count") for side in ("prompt", "output"))
-        latency = times_of(_mean(record, "request_latency"), 1e3)
-        ttft = _mean(record, "time_to_first_token_ms")
-        tpot = _mean(record, "inter_token_latency_ms")
-        if tpot is None:
-            tpot = token_ms(latency, ttft, answer)
+        latency = scaled(_mean(record, "request_latency"), 1e3)
         under = _mean(record, "request_concurrency")
         if under is None:
             rate = {"request_throughput": _mean(record, "requests_per_second")}
             under = under_way(rate, None, latency)
         totals = inner(inner(record, "metrics"), "request_totals")
-        if under is None:
-            concurrency = whole(under)
-        else:
-            concurrency = max(1.0, float(round(under)))
         return {
             "model": _model(record),
             "client": "guidellm",
             "variant": speculation(record),
-            "input_len": whole(prompt),
-            "output_len": whole(answer),
-            "concurrency": concurrency,
-            "ttft_ms": ttft,
-            "tpot_ms": tpot,
-            "duration_us": times_of(latency, 1e3),
+            "input_len": _mean(record, "prompt_token_count"),
+            "output_len": _mean(record, "output_token_count"),
+            "concurrency": users_of(under),
+            "ttft_ms": _mean(record, "time_to_first_token_ms"),
+            "tpot_ms": _mean(record, "inter_token_latency_ms"),
+            "latency_ms": latency,
             "output_tokens_per_s": _mean(record, "output_tokens_per_second"),
-            "failed": number(totals.get("errored")),
+            "failed": totals.get("errored"),
         }
 
 

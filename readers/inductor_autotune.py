@@ -20,17 +20,16 @@ Source: https://github.com/pytorch/pytorch (BSD-3-Clause), ``torch/_inductor/sel
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
-
-import pandas as pd
+from typing import Final
 
 from ..errors import DataError
 from ..operators.work import canonical_dtype
-from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, short_lines
+from .base import LINE, Options, register
+from .files import short_lines
 from .labels import TIME_UNITS
+from .records import Records, Row, refused
 
 _SNIFF: Final = re.compile(rb"AUTOTUNE \w+\(\d")
 _TITLE: Final = re.compile(r"AUTOTUNE (?P<op>\w+)\((?P<shapes>[\dx, ]*)\)")
@@ -45,24 +44,22 @@ _FIRST: Final = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "int_mm": 0}
 
 
 @register
-class InductorAutotuneReader(Reader):
+class InductorAutotuneReader(Records):
     """Logs in which Inductor printed its choices."""
 
     name = "Inductor autotune log"
+    nothing = "holds no timed choice of Inductor"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the title of a product that is tuned."""
         return head.lstrip()[:1] not in (b"{", b"[") and _SNIFF.search(head) is not None
 
-    def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each choice of each product."""
-        rows = list[dict[str, Any]]()
-        problem: dict[str, Any] | None = None
-        shapes = list[list[int]]()
-        for number, line in short_lines(path, max_bytes=options.table_bytes):
+    def rows(self, path: Path, options: Options) -> Iterator[Row]:
+        """Yield a row for each choice of each product."""
+        problem: Row | None = None
+        for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             if title := _TITLE.search(line):
-                shapes = _shapes(title["shapes"])
-                problem = _product(title["op"], shapes)
+                problem = _product(title["op"], _shapes(title["shapes"]))
             elif problem is None:
                 continue
             elif _END in line:
@@ -73,15 +70,8 @@ class InductorAutotuneReader(Reader):
                 problem |= _formats(dtypes["words"], problem)
             elif choice := _CHOICE.match(line):
                 time = float(choice["time"]) * TIME_UNITS[choice["unit"]]
-                timing = {"kernel": choice["kernel"], "duration_us": time, LINE: number}
-                rows.append(problem | timing)
-        if not rows:
-            raise DataError("holds no timed choice of Inductor", source=str(path))
-        frame = pd.DataFrame(rows).drop(columns="first", errors="ignore")
-        frame["campaign"] = campaign_of(path)
-        frame[DEFECT] = frame[DEFECT].fillna("")
-        frame[DEFECT_DETAIL] = frame[DEFECT_DETAIL].fillna("")
-        return RawTable(frame)
+                timing = {"kernel": choice["kernel"], "duration_us": time, LINE: line_number}
+                yield {name: value for name, value in problem.items() if name != "first"} | timing
 
 
 def _shapes(words: str) -> list[list[int]]:
@@ -94,21 +84,17 @@ def _shapes(words: str) -> list[list[int]]:
     return shapes
 
 
-def _product(name: str, shapes: list[list[int]]) -> dict[str, Any]:
+def _product(name: str, shapes: list[list[int]]) -> Row:
     """Return the product of the two operands, or a defect if they do not multiply."""
-    kind = name.lstrip("_")
-    refused = {DEFECT: "not-a-gemm", DEFECT_DETAIL: name}
-    if kind not in _FIRST:
-        return {"op": "gemm", **refused}
-    first = _FIRST[kind]
+    unknown = {"op": "gemm", **refused("not-a-gemm", name)}
+    first = _FIRST.get(name.lstrip("_"), len(shapes))
     operands = shapes[first : first + 2]
     if len(operands) < 2 or len(operands[0]) != len(operands[1]):
-        return {"op": "gemm", **refused}
+        return unknown
     a, b = operands
     if len(a) not in (2, 3) or a[-1] != b[-2] or a[:-2] != b[:-2]:
-        return {"op": "gemm", **refused}
-    product: dict[str, Any] = {DEFECT: "", DEFECT_DETAIL: "", "first": first}
-    product |= {"op": "gemm", "m": a[-2], "n": b[-1], "k": a[-1], "variant": ""}
+        return unknown
+    product: Row = {"op": "gemm", "m": a[-2], "n": b[-1], "k": a[-1], "variant": "", "first": first}
     if len(a) == 3:
         product |= {"op": "batched_gemm", "batch": a[0]}
     if first:
@@ -117,7 +103,7 @@ def _product(name: str, shapes: list[list[int]]) -> dict[str, Any]:
     return product
 
 
-def _layout(words: str, problem: dict[str, Any]) -> dict[str, Any]:
+def _layout(words: str, problem: Row) -> Row:
     """Return how both operands lie in memory: T where columns lie one after the other; a bias of stride 0."""
     lists = [re.findall(r"\d+", one) for one in re.findall(r"\[([\d, ]*)\]", words)]
     first = problem.get("first", 0)
@@ -130,13 +116,13 @@ def _layout(words: str, problem: dict[str, Any]) -> dict[str, Any]:
             letters += "T"
         else:
             letters += "N"
-    described: dict[str, Any] = {"layout": letters}
+    described: Row = {"layout": letters}
     if first and len(lists[0]) > 1 and lists[0][-2] == "0":
         described["variant"] = "bias"
     return described
 
 
-def _formats(words: str, problem: dict[str, Any]) -> dict[str, Any]:
+def _formats(words: str, problem: Row) -> Row:
     """Return the number formats of both operands, and of the result if they agree."""
     listed = [word.strip() for word in words.split(",")]
     first = problem.get("first", 0)

@@ -11,20 +11,9 @@ Source: https://github.com/kubernetes-sigs/inference-perf (Apache-2.0), ``infere
 
 from __future__ import annotations
 
-from typing import Any
-
 from .base import register
-from .serving_benchmarks import (
-    Record,
-    Runs,
-    inner,
-    number,
-    speculation,
-    times_of,
-    token_ms,
-    under_way,
-    whole,
-)
+from .records import Row, number, scaled
+from .serving_benchmarks import Record, Runs, inner, speculation, under_way
 
 
 @register
@@ -34,29 +23,24 @@ class InferencePerfReader(Runs):
     name = "inference-perf JSON"
     marks = (b"load_summary", b"successes", b"failures")
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run."""
         done = inner(record, "successes")
         latencies, rates = inner(done, "latency"), inner(done, "throughput")
-        latency = times_of(_mean(latencies, "request_latency"), 1e3)
-        ttft = times_of(_mean(latencies, "time_to_first_token"), 1e3)
-        answer = _mean(done, "output_len")
-        tpot = times_of(_mean(latencies, "time_per_output_token"), 1e3)
-        if tpot is None:
-            tpot = token_ms(latency, ttft, answer)
+        latency = scaled(_mean(latencies, "request_latency"), 1e3)
         load = inner(record, "load_summary")
         rate = {"request_throughput": rates.get("requests_per_sec")}
         return {
             "client": "inference-perf",
             "variant": speculation(record),
-            "input_len": whole(_mean(done, "prompt_len")),
-            "output_len": whole(answer),
+            "input_len": _mean(done, "prompt_len"),
+            "output_len": _mean(done, "output_len"),
             "concurrency": under_way(rate, load.get("concurrency"), latency),
-            "ttft_ms": ttft,
-            "tpot_ms": tpot,
-            "duration_us": times_of(latency, 1e3),
-            "output_tokens_per_s": number(rates.get("output_tokens_per_sec")),
-            "failed": number(inner(record, "failures").get("count")),
+            "ttft_ms": scaled(_mean(latencies, "time_to_first_token"), 1e3),
+            "tpot_ms": scaled(_mean(latencies, "time_per_output_token"), 1e3),
+            "latency_ms": latency,
+            "output_tokens_per_s": rates.get("output_tokens_per_sec"),
+            "failed": inner(record, "failures").get("count"),
         }
 
 

@@ -30,7 +30,7 @@ from ..remarks import Remark, remark
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
 from .files import text
-from .serving_benchmarks import number
+from .records import number
 
 _DEVICE: Final = re.compile(r"/device:GPU:(?P<number>\d{1,6})")
 _SNIFF: Final = re.compile(rb'"name"\s*+:\s*+"/(?:device:[GT]PU:\d|host:CPU)')

@@ -29,11 +29,12 @@ import pandas as pd
 
 from ..errors import DataError
 from ..operators.operators import KERNEL_MEAN
-from ..remarks import Remark, remark
+from ..remarks import remark
 from ..table.measurements import COUNTER
-from .base import LINE, DataFile, Note, Options, RawTable, Reader, register
-from .files import campaign_of, head, parse_csv, text
-from .labels import KERNEL_ENDING, TIME_UNITS
+from .base import LINE, DataFile, Note, Options, Reader, register
+from .files import head, parse_csv, text
+from .labels import KERNEL_ENDING, microseconds
+from .records import Records, Row
 
 _TEXT: Final = re.compile(
     r"^[ \t]*+Time ?\(%\) {2,}+Total Time ?\((?P<unit>[a-z]+)\) {2,}+Instances {2,}+.*\bName[ \t]*\r?\n"
@@ -49,39 +50,34 @@ _OF_KERNELS: Final = re.compile(r"(?:(?:^|_)kernel_stats|(?<!\w)stats)\.csv(?:\.
 _END: Final = re.compile(
     r"^[ \t]*\r?$|^(?:Processing|Generating|Exporting|SKIPPED:|NOTICE:| \*\* )", re.MULTILINE
 )
-_UNITS: Final = {"nsec": "ns", "usec": "us", "msec": "ms", "sec": "s"}
 
 
 @register
-class KernelSumsReader(Reader):
+class KernelSumsReader(Records):
     """Sums of kernels: one row a kernel, without launches."""
 
     name = "sums of kernels"
+    nothing = "holds no kernel"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the text of a sum; CSV belongs to the reader of the tool's traces, which hands it over."""
         return _TEXT.search(head.decode("utf-8-sig", errors="replace")) is not None
 
-    def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each kernel."""
-        words = text(path, max_bytes=options.table_bytes)
-        rows = pd.DataFrame(_rows(words, str(path)))
-        if rows.empty:
-            raise DataError("holds no kernel", source=str(path))
-        rows["campaign"] = campaign_of(path)
-        return RawTable(rows, [Note(without_launches(), len(rows))])
+    def rows(self, path: Path, options: Options) -> Iterator[Row]:
+        """Yield a row for each kernel."""
+        return _rows(text(path, max_bytes=options.table_bytes), str(path))
+
+    def notes(self, rows: pd.DataFrame) -> Sequence[Note]:
+        """Return what to say of rows that are sums of kernels."""
+        return [Note(_WITHOUT_LAUNCHES, len(rows))]
 
 
 SUMS: Final = KernelSumsReader()
-
-
-def without_launches() -> Remark:
-    """Return what to say of rows that are sums of kernels."""
-    what = (
-        "sums of kernels: a row is the mean of all launches of a kernel, and no single launch is "
-        "known, so that no trace can be projected or compared from them"
-    )
-    return remark("no-dispatches", what)
+_WITHOUT_LAUNCHES: Final = remark(
+    "no-dispatches",
+    "sums of kernels: a row is the mean of all launches of a kernel, and no single launch is "
+    "known, so that no trace can be projected or compared from them",
+)
 
 
 def tables_of(files: Sequence[DataFile]) -> list[tuple[Reader, DataFile]]:
@@ -96,7 +92,7 @@ def _is_csv_sum(path: Path) -> bool:
     return _STATS.search(words) is not None and _OF_KERNELS.search(path.name) is not None
 
 
-def _rows(words: str, source: str) -> Iterator[dict[str, object]]:
+def _rows(words: str, source: str) -> Iterator[Row]:
     """Yield the row of each kernel of the first sum of a file, with its line."""
     printed = _TEXT.search(words)
     if printed is not None:
@@ -106,7 +102,9 @@ def _rows(words: str, source: str) -> Iterator[dict[str, object]]:
         assert header is not None
         unit = header.groupdict().get("unit") or "ns"
         cells = _separated(words, header, source)
-    factor = TIME_UNITS[_UNITS.get(unit, unit)]
+    factor = microseconds(unit)
+    if factor is None:
+        raise DataError(f"has times in {unit}, which is no unit of time", source=source)
     for line, row in cells:
         plain = {name.partition("(")[0].strip().lower(): cell for name, cell in row.items()}
         total = _number(plain.get("total time", plain.get("totaldurationns", "")))

@@ -8,6 +8,7 @@ from functools import cache
 from ..errors import DataError, UnknownGPUError, few
 from ..hardware import GPU, all_gpus, find, find_gfx
 from ..remarks import Remark, remark
+from .words import words
 
 KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
 """What ROCm appends to the name of a kernel."""
@@ -20,23 +21,7 @@ ENERGY_UNITS = {"nj": 1e-9, "uj": 1e-6, "µj": 1e-6, "mj": 1e-3, "j": 1.0, "kj":
 POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
 POWER = "power"
 UNKNOWN_DEVICE = "unknown-device"  # code of the remark that the catalogue has no such device
-_LONG = {
-    "nanosecond": "ns",
-    "nanoseconds": "ns",
-    "microsecond": "us",
-    "microseconds": "us",
-    "usec": "us",
-    "millisecond": "ms",
-    "milliseconds": "ms",
-    "msec": "ms",
-    "second": "s",
-    "seconds": "s",
-    "sec": "s",
-    "joule": "j",
-    "joules": "j",
-    "watt": "w",
-    "watts": "w",
-}
+_LONG = words("units")
 _SUFFIX = re.compile(r"[(\[]?(?<![A-Za-zµμ])(?P<unit>[A-Za-zµμ]+)[)\]]?$")
 _BETWEEN = " \t\r\n_."
 
@@ -47,6 +32,15 @@ def canonical_unit(word: str) -> str | None:
     if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)):
         return plain
     return None
+
+
+def microseconds(word: str) -> float | None:
+    """Return the microseconds in one of a unit of time; None for any other unit.
+
+    >>> microseconds("msec"), microseconds("joule")
+    (1000.0, None)
+    """
+    return TIME_UNITS.get(canonical_unit(word) or "")
 
 
 def split_unit(column: str) -> tuple[str, str | None]:

@@ -10,10 +10,10 @@ Source: https://github.com/ray-project/llmperf (Apache-2.0), ``token_benchmark_r
 
 from __future__ import annotations
 
-from typing import Any
-
 from .base import register
-from .serving_benchmarks import Record, Runs, first_of, number, times_of, token_ms, whole
+from .records import Row, scaled
+from .serving_benchmarks import Record, Runs, first_of
+from .words import words
 
 
 @register
@@ -22,42 +22,22 @@ class LlmperfReader(Runs):
 
     name = "LLMPerf JSON"
     marks = (b"results_ttft_s_mean", b"results_end_to_end_latency_s_mean")
-    taken = frozenset(
-        {
-            "model",
-            "version",
-            "name",
-            "num_concurrent_requests",
-            "mean_input_tokens",
-            "mean_output_tokens",
-            "results_number_input_tokens_mean",
-            "results_number_output_tokens_mean",
-            "results_ttft_s_mean",
-            "results_end_to_end_latency_s_mean",
-            "results_mean_output_throughput_token_per_s",
-            "results_number_errors",
-        }
-    )
+    taken = frozenset(words("keys")["llmperf"])
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run, with measured lengths, else the requested ones."""
         sent, answered = (
-            number(
-                first_of(record, f"results_number_{side}_tokens_mean", f"mean_{side}_tokens"),
-            )
+            first_of(record, f"results_number_{side}_tokens_mean", f"mean_{side}_tokens")
             for side in ("input", "output")
         )
-        latency = times_of(number(record.get("results_end_to_end_latency_s_mean")), 1e3)
-        ttft = times_of(number(record.get("results_ttft_s_mean")), 1e3)
         return {
             "model": record.get("model"),
             "client": "llmperf",
-            "input_len": whole(sent),
-            "output_len": whole(answered),
-            "concurrency": number(record.get("num_concurrent_requests")),
-            "ttft_ms": ttft,
-            "tpot_ms": token_ms(latency, ttft, answered),
-            "duration_us": times_of(latency, 1e3),
-            "output_tokens_per_s": number(record.get("results_mean_output_throughput_token_per_s")),
-            "failed": number(record.get("results_number_errors")),
+            "input_len": sent,
+            "output_len": answered,
+            "concurrency": record.get("num_concurrent_requests"),
+            "ttft_ms": scaled(record.get("results_ttft_s_mean"), 1e3),
+            "latency_ms": scaled(record.get("results_end_to_end_latency_s_mean"), 1e3),
+            "output_tokens_per_s": record.get("results_mean_output_throughput_token_per_s"),
+            "failed": record.get("results_number_errors"),
         }

@@ -21,19 +21,19 @@ Source: https://github.com/ROCm/MIOpen (MIT), ``driver/conv_driver.hpp``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pandas as pd
 
-from ..errors import DataError
 from ..operators.kinds.convolution import AXES
-from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, short_lines
+from ..table.measurements import DEFECT
+from .base import LINE, Options, register
+from .files import short_lines
 from .labels import TIME_UNITS
-from .serving_benchmarks import contradiction, number
+from .records import Records, Row, contradiction, number, refused, scaled
+from .words import words
 
 _SNIFF: Final = re.compile(rb"GPU Kernel Time [A-Z][\w. ]{0,40}Elapsed: [\d.]++ ms")
 _COMMAND: Final = re.compile(r"(?<![\w'])MIOpenDriver:?\s++(?P<rest>[a-z]\w*+\s.*)$")
@@ -48,50 +48,25 @@ _DIRECTIONS: Final = {
     "Backward Data Conv.": "B",
     "Backward Weights Conv.": "W",
 }
-_FORMATS: Final = {
-    "conv": "fp32",
-    "convfp16": "fp16",
-    "convbfp16": "bf16",
-    "convint8": "int8",
-    "convfp8": "fp8",
-    "convbfp8": "fp8",
-}
-_OPTIONS: Final = {
-    "n": "batchsize",
-    "c": "in_channels",
-    "H": "in_h",
-    "W": "in_w",
-    "k": "out_channels",
-    "y": "fil_h",
-    "x": "fil_w",
-    "p": "pad_h",
-    "q": "pad_w",
-    "u": "conv_stride_h",
-    "v": "conv_stride_w",
-    "l": "dilation_h",
-    "j": "dilation_w",
-    "g": "group_count",
-    "m": "mode",
-    "z": "pad_mode",
-    "I": "in_layout",
-}
+_FORMATS: Final = words("miopen_driver_formats")
+_OPTIONS: Final = words("miopen_driver_options")
+_CHANNELS: Final = ("in_channels", "out_channels")
+_SIDES: Final = ("in", "fil", "pad", "stride", "dil")
 _LEAST: Final = {"in_d": 1.0, "fil_d": 1.0, "pad": 0.0, "stride": 1.0, "dil": 1.0}
 
 
 @register
-class MiopenDriverReader(Reader):
+class MiopenDriverReader(Records):
     """Logs of MIOpenDriver: a row for each direction of each convolution."""
 
     name = "MIOpenDriver log"
+    mark = _SNIFF
+    nothing = "holds no time of a convolution"
 
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the line of a time."""
-        return _SNIFF.search(head) is not None
-
-    def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each time."""
-        rows = list[dict[str, Any]]()
-        problem = dict[str, Any]()
+    def rows(self, path: Path, options: Options) -> Iterator[Row]:
+        """Yield a row for each time."""
+        rows = list[Row]()
+        problem = refused("unknown-parameters", "no command line before it")
         device, solver, names = "", "", list[str]()
         for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             if command := _COMMAND.search(line):
@@ -101,7 +76,7 @@ class MiopenDriverReader(Reader):
             elif algorithm := _ALGORITHM.search(line):
                 solver = algorithm["solver"]
             elif timing := _TIME.search(line):
-                row = _row(problem, timing["what"], number(timing["time"]))
+                row = _row(problem, timing["what"], timing["time"])
                 rows.append(row | {"device": device, "kernel": solver, LINE: line_number})
             elif _STATS in line and rows:
                 cells = [cell.strip() for cell in line.partition(_STATS)[2].split(",")]
@@ -109,100 +84,63 @@ class MiopenDriverReader(Reader):
                     names = cells
                 else:
                     _hold_against(rows[-1], dict(zip(names, cells, strict=False)))
-        if not rows:
-            raise DataError("holds no time of a convolution", source=str(path))
-        frame = pd.DataFrame(rows)
-        frame["campaign"] = campaign_of(path)
-        return RawTable(frame)
+        yield from rows
 
 
-def _problem(words: list[str]) -> dict[str, Any]:
+def _problem(typed: list[str]) -> Row:
     """Return the convolution of a command line, or a defect."""
-    driver, stated = words[0], dict[str, str]()
-    place = 1
-    while place < len(words):
-        name, joined, value = words[place].partition("=")
-        place += 1
-        if not name.startswith("-"):
-            continue
-        if not joined and place < len(words):
-            value = words[place]
-            place += 1
-        name = name.lstrip("-")
-        stated[_OPTIONS.get(name, name)] = value
+    driver, *options = typed
+    stated = dict[str, str]()
+    while options:
+        name, joined, value = options.pop(0).partition("=")
+        if name.startswith("-"):
+            if not joined and options:
+                value = options.pop(0)
+            name = name.lstrip("-")
+            stated[_OPTIONS.get(name, name)] = value
     if driver not in _FORMATS:
-        return {DEFECT: "not-a-convolution", DEFECT_DETAIL: driver}
-    if stated.get("mode", "conv") != "conv" or stated.get("pad_mode", "default") != "default":
-        detail = f"{stated.get('mode', 'conv')} {stated.get('pad_mode', '')}".strip()
-        return {DEFECT: "unknown-parameters", DEFECT_DETAIL: detail}
-    return _sizes(stated) | {
-        "op": "conv",
-        "dtype_a": _FORMATS[driver],
-        "layout": stated.get("in_layout", ""),
-        DEFECT: "",
-        DEFECT_DETAIL: "",
-    }
+        return refused("not-a-convolution", driver)
+    mode = stated.get("mode", "conv")
+    if mode != "conv" or stated.get("pad_mode", "default") != "default":
+        return refused("unknown-parameters", f"{mode} {stated.get('pad_mode', '')}".strip())
+    fixed = {"op": "conv", "dtype_a": _FORMATS[driver], "layout": stated.get("in_layout", "")}
+    return _sizes(stated) | fixed
 
 
-def _sizes(stated: dict[str, str]) -> dict[str, Any]:
+def _sizes(stated: dict[str, str]) -> Row:
     """Return the dimensions of a convolution, None if the command line lacks one."""
-    sizes: dict[str, float | None] = {
-        "batch": number(stated.get("batchsize")),
-        "in_channels": number(stated.get("in_channels")),
-        "out_channels": number(stated.get("out_channels")),
-        "groups": number(stated.get("group_count", "1")),
-    }
+    sizes: Row = {name: number(stated.get(name)) for name in ("batch", *_CHANNELS)}
+    sizes["groups"] = number(stated.get("groups", "1"))
     for axis in AXES:
-        for name, option in (
-            ("in", "in"),
-            ("fil", "fil"),
-            ("pad", "pad"),
-            ("stride", "conv_stride"),
-            ("dil", "dilation"),
-        ):
-            value = stated.get(f"{option}_{axis}")
-            if value is None:
-                sizes[f"{name}_{axis}"] = _LEAST.get(name, _LEAST.get(f"{name}_{axis}"))
-            else:
-                sizes[f"{name}_{axis}"] = number(value)
-        sizes[f"out_{axis}"] = _output(sizes, axis)
+        for name in _SIDES:
+            place = f"{name}_{axis}"
+            sizes[place] = number(stated.get(place, _LEAST.get(name, _LEAST.get(place))))
+        side, taps, pad, stride, dilation = (sizes[f"{name}_{axis}"] for name in _SIDES)
+        sizes[f"out_{axis}"] = None
+        if None not in (side, taps, pad, stride, dilation) and stride > 0:
+            out = (side + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
+            sizes[f"out_{axis}"] = max(out, 1.0)
     return sizes
 
 
-def _output(sizes: dict[str, float | None], axis: str) -> float | None:
-    """Return the size of the output along an axis; None where a size is missing."""
-    values = [sizes[f"{name}_{axis}"] for name in ("in", "fil", "pad", "stride", "dil")]
-    side, taps, pad, stride, dilation = (np.nan if one is None else one for one in values)
-    if not stride > 0:
-        return None
-    out = (side + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
-    if np.isnan(out):
-        return None
-    return max(out, 1.0)
-
-
-def _row(problem: dict[str, Any], what: str, milliseconds: float | None) -> dict[str, Any]:
+def _row(problem: Row, what: str, milliseconds: str) -> Row:
     """Return the row of a time."""
-    row = dict[str, Any](problem)
-    if not row:
-        row |= {DEFECT: "unknown-parameters", DEFECT_DETAIL: "no command line before it"}
-    elif what not in _DIRECTIONS and not row[DEFECT]:
-        row |= {DEFECT: "not-a-convolution", DEFECT_DETAIL: what}
-    row["direction"] = _DIRECTIONS.get(what, "")
-    row["duration_us"] = None
-    if milliseconds is not None:
-        row["duration_us"] = milliseconds * TIME_UNITS["ms"]
+    row = problem | {
+        "direction": _DIRECTIONS.get(what, ""),
+        "duration_us": scaled(milliseconds, TIME_UNITS["ms"]),
+    }
+    if what not in _DIRECTIONS and DEFECT not in row:
+        row |= refused("not-a-convolution", what)
     return row
 
 
-def _hold_against(row: dict[str, Any], stats: dict[str, str]) -> None:
+def _hold_against(row: Row, stats: dict[str, str]) -> None:
     """Refuse a row whose FLOPs differ from the driver's count."""
-    sizes = [row.get(name) for name in ("batch", "in_channels", "out_channels")]
-    for name in ("fil", "out"):
-        for side in AXES:
-            sizes.append(row.get(f"{name}_{side}"))
+    sizes = [row.get(name) for name in ("batch", *_CHANNELS)]
+    for axis in AXES:
+        sizes += [row.get(f"fil_{axis}"), row.get(f"out_{axis}")]
     groups = row.get("groups")
-    if row[DEFECT] or not groups or None in sizes:
+    if DEFECT in row or not groups or None in sizes:
         return
     counted = 2.0 * float(np.prod(np.array(sizes, dtype=float))) / groups
     row |= contradiction("FLOPs", number(stats.get("flopCnt")), counted)

@@ -27,15 +27,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import register
-from .serving_benchmarks import Record, Runs, first_of, number, times_of, under_way, whole
+from .records import Row, number, refused, scaled
+from .serving_benchmarks import Record, Runs, first_of, milliseconds, under_way
 
 _TITLE: Final = b"MLPerf Results Summary"
 _LINE: Final = re.compile(
     r"^\s*+(?P<name>[A-Za-z][^:()]*+)(?:\((?P<unit>\w++)\)\s*+)?:\s*+(?P<value>\S.*)$"
 )
-_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 _SAMPLES: Final = ("completed samples per second", "samples per second")
 _TOKENS: Final = ("completed tokens per second", "tokens per second")
 _FIRST: Final = ("mean first token latency",)
@@ -65,32 +64,26 @@ class MlperfSummaryReader(Runs):
                 begin, record = line_number, {}
             elif begin and (match := _LINE.match(line)):
                 value: Any = match["value"].strip()
-                unit = (match["unit"] or "").lower()
-                if unit in _MS:
-                    value = times_of(number(value), _MS[unit])
+                if factor := milliseconds(match["unit"]):
+                    value = scaled(value, factor)
                 record.setdefault(match["name"].strip().lower(), value)
         if begin:
             yield begin, record
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run."""
         samples = number(first_of(record, *_SAMPLES))
         tokens = number(first_of(record, *_TOKENS))
         latency = number(first_of(record, *_LATENCY))
-        if tokens is not None and samples:
-            answer = tokens / samples
-        else:
-            answer = None
-        refused = {}
-        if str(record.get("mode", "")).lower().startswith("accuracy"):
-            refused = {DEFECT: "not-a-run", DEFECT_DETAIL: f"mode {record['mode']}"}
-        return {
+        run: Row = {
             "client": f"mlperf {str(record.get('scenario', '')).lower()}".strip(),
-            "output_len": whole(answer),
+            "output_len": samples and scaled(tokens, 1 / samples),
             "concurrency": under_way({"request_throughput": samples}, None, latency),
-            "ttft_ms": number(first_of(record, *_FIRST)),
-            "tpot_ms": number(first_of(record, *_FURTHER)),
-            "duration_us": times_of(latency, 1e3),
+            "ttft_ms": first_of(record, *_FIRST),
+            "tpot_ms": first_of(record, *_FURTHER),
+            "latency_ms": latency,
             "output_tokens_per_s": tokens,
-            **refused,
         }
+        if str(record.get("mode", "")).lower().startswith("accuracy"):
+            run |= refused("not-a-run", f"mode {record['mode']}")
+        return run

@@ -18,19 +18,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from .base import register
-from .serving_benchmarks import (
-    Record,
-    Runs,
-    contradiction,
-    first_of,
-    number,
-    speculation,
-    times_of,
-    token_ms,
-)
+from .records import Row, contradiction, number, scaled
+from .serving_benchmarks import Record, Runs, first_of, speculation
+from .words import words
 
 _ONE_BATCH: Final = "one batch"
 
@@ -41,37 +34,18 @@ class OneBatchReader(Runs):
 
     name = "SGLang bench_one_batch JSONL"
     marks = (b"batch_size", b"input_len", b"output_len", b"overall_throughput")
-    taken = frozenset(
-        {
-            "batch_size",
-            "input_len",
-            "output_len",
-            "model",
-            "model_path",
-            "prefill_latency",
-            "median_decode_latency",
-            "total_latency",
-            "latency",
-            "last_ttft",
-            "ttft",
-        }
-    )
+    taken = frozenset(words("keys")["one_batch"])
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run; tokens a second are those of the whole batch by its latency."""
         batch, prompt, answer = (
             number(record.get(name)) for name in ("batch_size", "input_len", "output_len")
         )
         seconds = number(first_of(record, "total_latency", "latency"))
-        latency = times_of(seconds, 1e3)
-        ttft = times_of(number(first_of(record, "prefill_latency", "last_ttft", "ttft")), 1e3)
-        rate = None
-        if seconds and None not in (batch, prompt, answer):
-            rate = batch * (prompt + answer) / seconds  # pyrefly: ignore[unsupported-operation]
-        stated = number(record.get("overall_throughput"))
-        tokens = None
+        rate = tokens = None
         if seconds and batch is not None and answer is not None:
             tokens = batch * answer / seconds
+            rate = None if prompt is None else batch * (prompt + answer) / seconds
         return {
             "model": first_of(record, "model", "model_path"),
             "engine": "sglang",
@@ -80,11 +54,10 @@ class OneBatchReader(Runs):
             "input_len": prompt,
             "output_len": answer,
             "concurrency": batch,
-            "ttft_ms": ttft,
-            "tpot_ms": token_ms(latency, ttft, answer),
-            "duration_us": times_of(latency, 1e3),
+            "ttft_ms": scaled(first_of(record, "prefill_latency", "last_ttft", "ttft"), 1e3),
+            "latency_ms": scaled(seconds, 1e3),
             "output_tokens_per_s": tokens,
-            **contradiction("tokens/s", stated, rate),
+            **contradiction("tokens/s", number(record.get("overall_throughput")), rate),
         }
 
 
@@ -105,28 +78,21 @@ class VllmLatencyReader(Runs):
             and b'"latencies"' in head
         )
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run; its setting has to be stated by the user."""
-        seconds = number(record.get("avg_latency"))
-        latencies = record.get("latencies")
-        mean = None
-        if isinstance(latencies, list) and latencies:
-            values = [number(value) for value in latencies]
-            finite = [value for value in values if value is not None]
-            if len(finite) == len(latencies):
-                mean = sum(finite) / len(latencies)
-            else:
-                mean = None
+        seconds, latencies = number(record.get("avg_latency")), record.get("latencies")
         if not isinstance(latencies, list):
-            repeats = None
-        else:
-            repeats = len(latencies) or None
+            latencies = []
+        finite = [value for value in map(number, latencies) if value is not None]
+        mean = None
+        if finite and len(finite) == len(latencies):
+            mean = sum(finite) / len(finite)
         return {
             "model": record.get("model"),
             "engine": "vllm",
             "client": "vllm bench latency",
             "variant": _ONE_BATCH,
-            "duration_us": times_of(seconds, 1e6),
-            "repeats": repeats,
+            "latency_ms": scaled(seconds, 1e3),
+            "repeats": len(latencies) or None,
             **contradiction("mean latency in s", seconds, mean),
         }

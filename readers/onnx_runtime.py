@@ -14,67 +14,56 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pandas as pd
-
-from ..errors import DataError
-from ..table.measurements import DEFECT, DEFECT_DETAIL
+from ..table.measurements import DEFECT
 from ..traces.activity_work import describe_call
-from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, text
-from .serving_benchmarks import json_records, number
+from .base import LINE, Options, register
+from .files import text
+from .records import Records, Row, json_records, number, refused
 
 _SNIFF: Final = re.compile(rb'\A\s*\[\s*\{[^{}]*"cat"\s*:\s*"(?:Node|Session|Api|Kernel)"')
 _PRODUCTS: Final = frozenset({"MatMul", "FusedMatMul", "Gemm", "FusedGemm"})
 
 
 @register
-class OnnxRuntimeReader(Reader):
+class OnnxRuntimeReader(Records):
     """Profiles of ONNX Runtime, a row for each product."""
 
     name = "ONNX Runtime profile"
+    mark = _SNIFF
+    nothing = "is a profile of ONNX Runtime in which no node ran"
 
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the category of the first event."""
-        return _SNIFF.search(head) is not None
-
-    def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each node with kernels."""
-        rows = list[dict[str, Any]]()
-        words = text(path, max_bytes=options.table_bytes)
-        for line, event in json_records(words, str(path)):
+    def rows(self, path: Path, options: Options) -> Iterator[Row]:
+        """Yield a row for each node, with the time of its kernels."""
+        rows = list[Row]()
+        content = text(path, max_bytes=options.table_bytes)
+        for line, event in json_records(content, str(path)):
             if not isinstance(event, Mapping):
                 continue
-            category, name = event.get("cat"), str(event.get("name", ""))
-            arguments = event.get("args")
+            name, arguments = str(event.get("name", "")), event.get("args")
             if not isinstance(arguments, Mapping):
                 arguments = {}
-            if category == "Node" and name.endswith("_kernel_time"):
+            if event.get("cat") == "Node" and name.endswith("_kernel_time"):
                 rows.append(_node(arguments) | {LINE: line, "duration_us": 0.0, "kernel": ""})
-            elif category == "Kernel" and rows:
+            elif event.get("cat") == "Kernel" and rows:
                 row = rows[-1]
                 row["duration_us"] += number(event.get("dur")) or 0.0
                 row["kernel"] = " + ".join(filter(None, (row["kernel"], name)))
-        if not rows:
-            raise DataError("is a profile of ONNX Runtime in which no node ran", source=str(path))
         for row in rows:
-            if not row["kernel"] and not row[DEFECT]:
-                row[DEFECT], row[DEFECT_DETAIL] = "no-duration", "no kernel follows the node"
-        frame = pd.DataFrame(rows)
-        frame["campaign"] = campaign_of(path)
-        return RawTable(frame)
+            if not row["kernel"] and DEFECT not in row:
+                row |= refused("no-duration", "no kernel follows the node")
+            yield row
 
 
-def _node(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _node(arguments: Mapping[str, Any]) -> Row:
     """Return the product of a node, else the defect that it is another operator."""
     operator = str(arguments.get("op_name", ""))
-    good = {DEFECT: "", DEFECT_DETAIL: ""}
-    refused = {"op": "gemm", DEFECT: "not-a-gemm", DEFECT_DETAIL: operator}
+    other = {"op": "gemm", **refused("not-a-gemm", operator)}
     if operator not in _PRODUCTS:
-        return refused
+        return other
     dims, types = list[Any](), list[str]()
     inputs = arguments.get("input_type_shape")
     for entry in inputs if isinstance(inputs, list) else []:
@@ -82,12 +71,11 @@ def _node(arguments: Mapping[str, Any]) -> dict[str, Any]:
             word, sizes = next(iter(entry.items()))
             types.append(str(word))
             dims.append(sizes)
-    nothing = [""] * len(dims)
-    call = json.dumps({"dims": dims, "types": types, "strides": [], "values": nothing})
-    for reading in ("aten::matmul", "aten::linear"):  # Gemm may have its weight as n x k
-        described = describe_call(reading, call)
-        if described:
-            return described | good
-        if "Gemm" not in operator:
-            break
-    return refused
+    call = json.dumps({"dims": dims, "types": types, "strides": [], "values": [""] * len(dims)})
+    readings = ["aten::matmul"]
+    if "Gemm" in operator:  # may have its weight as n x k
+        readings.append("aten::linear")
+    for reading in readings:
+        if described := describe_call(reading, call):
+            return dict(described)
+    return other

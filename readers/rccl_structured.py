@@ -17,18 +17,16 @@ Source: ``src/common.cu`` of https://github.com/ROCm/rccl-tests and https://gith
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DataError
-from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, MOST_RANKS, Options, RawTable, Reader, register
 from .files import csv_header, text
 from .rccl_tests import IN_PLACE, Log, Run, collective_of, measurements
-from .serving_benchmarks import json_records, number
+from .records import Row, csv_records, json_records, number, refused
 
 _LINES: Final = re.compile(rb'(?m)^(?=[^\n]*"algBw"\s*+:)(?=[^\n]*"busBw"\s*+:)')
 _NCCL: Final = re.compile(
@@ -46,7 +44,7 @@ _WORDS: Final = re.compile(r"([a-z])([A-Z])")
 class _Structured(Reader):
     """Records of timings in place of a table for people."""
 
-    def timings(self, words: str, source: str) -> Iterator[tuple[int, dict[str, Any], Run]]:
+    def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield line, values and run of each size."""
         raise NotImplementedError
 
@@ -56,11 +54,11 @@ class _Structured(Reader):
         for line, values, run in self.timings(text(path, max_bytes=options.table_bytes), str(path)):
             if not log.runs or log.runs[-1] is not run:
                 log.runs.append(run)
-            row = {name: str(value) for name, value in values.items() if value is not None}
-            row |= {DEFECT: "", DEFECT_DETAIL: ""}
+            row: Row = {name: str(value) for name, value in values.items() if value is not None}
+            row |= refused("", "")
             if number(values.get("size")) is None:
-                row |= {DEFECT: "not-a-run", DEFECT_DETAIL: str(values)[:80]}
-            log.rows.append({**row, LINE: line, "run": len(log.runs) - 1})
+                row |= refused("not-a-run", str(values)[:80])
+            log.rows.append(row | {LINE: line, "run": len(log.runs) - 1})
         if not log.rows:
             raise DataError("holds no timing", source=str(path))
         return measurements(
@@ -78,7 +76,7 @@ class RcclJsonReader(_Structured):
         """Recognise both bandwidths in one record."""
         return head.lstrip()[:1] in (b"{", b"[") and _LINES.search(head) is not None
 
-    def timings(self, words: str, source: str) -> Iterator[tuple[int, dict[str, Any], Run]]:
+    def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield both ways of each size together."""
         yield from _paired(json_records(words, source))
 
@@ -94,14 +92,9 @@ class RcclCsvReader(_Structured):
         names = {_plain(name) for name in csv_header(head)}
         return names >= _COLUMNS and "inplace" in names
 
-    def timings(self, words: str, source: str) -> Iterator[tuple[int, dict[str, Any], Run]]:
+    def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield both ways of each size together."""
-        try:
-            lines = csv.DictReader(words.splitlines(), skipinitialspace=True)
-            records = [(lines.line_num, record) for record in lines]
-        except csv.Error as error:
-            raise DataError(f"is no table of CSV ({error})", source=source) from None
-        yield from _paired(iter(records))
+        yield from _paired(csv_records(words, source))
 
 
 @register
@@ -114,7 +107,7 @@ class NcclJsonReader(_Structured):
         """Recognise the two ways."""
         return head.lstrip()[:1] in (b"{", b"[") and _NCCL.search(head) is not None
 
-    def timings(self, words: str, source: str) -> Iterator[tuple[int, dict[str, Any], Run]]:
+    def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield each size."""
         for _, report in json_records(words, source):
             if not isinstance(report, Mapping):
@@ -129,10 +122,10 @@ def _plain(name: object) -> str:
     return str(name).strip().lower().replace("_", "").removeprefix("#")
 
 
-def _paired(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, dict[str, Any], Run]]:
+def _paired(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Row, Run]]:
     """Yield records of one way each as pairs, where the second follows the first."""
     runs = dict[tuple[str, ...], Run]()
-    pending: tuple[int, dict[str, Any], Run] | None = None
+    pending: tuple[int, Row, Run] | None = None
     for line, record in records:
         values = _values(record)
         run = _same_run(values, runs)
@@ -154,7 +147,7 @@ def _paired(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, dict[str,
         yield pending
 
 
-def _values(record: Any) -> dict[str, Any]:
+def _values(record: Any) -> Row:
     """Return the values of a record under their plain names."""
     if not isinstance(record, Mapping):
         return {}
@@ -237,7 +230,7 @@ def _sizes(report: Mapping[str, Any]) -> Iterator[Any]:
                 yield {"size": size, **record}
 
 
-def _both_ways(record: Any) -> dict[str, Any]:
+def _both_ways(record: Any) -> Row:
     """Return the values of a size under the names of the table for people."""
     if not isinstance(record, Mapping):
         return {}

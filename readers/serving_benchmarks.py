@@ -20,8 +20,6 @@ are read, or a prompt faster than its FLOPs, is refused.
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
@@ -31,34 +29,31 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, few
+from ..errors import few
 from ..operators.kinds.serving_run import METRICS, SERVING, request_us
 from ..operators.op import Op
 from ..operators.operators import OPS
+from ..operators.work import as_numbers
 from ..remarks import remark
-from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
+from ..table.measurements import DEFECT
 from .aiconfigurator import FORMATS, SYSTEMS, unmet
 from .base import LINE, Excluded, Note, Options, RawTable, Reader, register
+from .blas import text_column
 from .files import campaign_of, csv_header, parse_csv, text
-from .tidy import with_token_units
+from .labels import TIME_UNITS, microseconds
+from .records import Row, json_records, number, refused, scaled
+from .tidy import filled, with_token_units
+from .words import words
 
 _OP: Final[Op] = OPS[SERVING]
 _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
 _LABEL: Final = re.compile(r"[A-Za-z][\w. /-]{0,60}")
 _LONGEST: Final = 200  # letters of a label
-_SERVERS: Final = (
-    ("deepseek.*;b[23]00.*;fp8;4;.*", 10, 10, 95),
-    ("deepseek.*;b[23]00.*;fp8;.*", 10, 30, 82),
-    ("deepseek.*;b[23]00.*;fp4;.*", 10, 30, 85),
-    ("deepseek.*;h200.*;fp8;.*", 1, 1, 82),
-    ("qwen3.5.*;b200.*;fp4;.*", 30, 30, 85),
-    ("qwen3.5.*;b300.*;fp4;.*", 10, 30, 80),
-    (r"qwen3.5.*;b300.*;fp8;.*;0\.5\.10.*", 10, 10, 80),
-    ("qwen3.5.*;b[23]00.*", 10, 30, 82),
-    ("qwen3.5.*;h200.*;fp8;.*", 1, 1, 80),
-    ("glm-5.*;b200.*;fp4;.*", 10, 10, 90),
-    ("glm-5.*;(b[23]00|h200).*", 1, 1, 85),
+_NUMBERS: Final = (
+    *("input_len", "output_len", "concurrency", "failed", "output_tokens_per_s"),
+    *("ttft_ms", "tpot_ms", "latency_ms"),
 )
+_SERVERS: Final = words("inferencex_servers")
 """How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and
 release; the first that fits is taken: ``--scheduler-recv-interval`` below `_MANY` requests under
 way and from there on, and ``--mem-fraction-static`` in percent. From its scripts of October 2025 to
@@ -66,7 +61,7 @@ April 2026 (Apache-2.0): https://github.com/SemiAnalysisAI/InferenceX, ``benchma
 and ``benchmarks`` before it. They have none of Qwen3.5 in FP8 on B300 for release 0.5.9: that of
 B200 is taken, as first tokens jump at as many requests there."""
 _MANY: Final = 16
-_ENGINES: Final = {"trt": "trtllm", "tensorrt": "trtllm", "tensorrtllm": "trtllm", "openai": ""}
+_ENGINES: Final = words("serving_engines")
 Record = Mapping[str, Any]
 
 
@@ -85,7 +80,7 @@ class Runs(Reader):
         ]  # a mark of the byte order, as PowerShell writes it
         return start in (b"{", b"[") and all(b'"' + mark + b'"' in head for mark in self.marks)
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return what a record says, under the names of the measurement table."""
         raise NotImplementedError
 
@@ -99,33 +94,40 @@ class Runs(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each run; one that is no record, or lacks a time, is refused."""
-        rows, labels = list[dict[str, Any]](), dict[str, None]()
-        words = text(path, max_bytes=options.table_bytes)
-        for line, record in self.records(words, str(path)):
-            row: dict[str, Any] = {LINE: line, "op": SERVING, "campaign": campaign_of(path)}
+        rows, labels = list[Row](), dict[str, None]()
+        content = text(path, max_bytes=options.table_bytes)
+        for line, record in self.records(content, str(path)):
+            row: Row = {LINE: line, "op": SERVING, "campaign": campaign_of(path)}
             if not isinstance(record, Mapping):
-                rows.append(row | {DEFECT: "not-a-run", DEFECT_DETAIL: str(record)[:_LONGEST]})
+                rows.append(row | refused("not-a-run", str(record)[:_LONGEST]))
                 continue
-            defaults = {
-                name: value for name, value in self.columns(record).items() if value is not None
-            }
-            settings = {
-                name: value
-                for name, value in _labels(record, self.taken).items()
-                if name not in _KNOWN
-            }
+            settings = _labels(record, self.taken.union(_KNOWN))
             labels |= dict.fromkeys(settings)
             if number(record.get("completed")) == 0:
-                row |= {
-                    DEFECT: "nothing-completed",
-                    DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed",
-                }
+                failed = number(record.get("failed")) or 0
+                row |= refused("nothing-completed", f"{failed:.0f} failed")
             elif turns := self.several_turns(record):
-                row |= {DEFECT: "several-turns", DEFECT_DETAIL: turns}
+                row |= refused("several-turns", turns)
             elif (cached := cached_percent(record)) > _MOST_CACHED:
-                row |= {DEFECT: "prompts-cached", DEFECT_DETAIL: f"{cached:.0f} %"}
-            rows.append(settings | defaults | row)
+                row |= refused("prompts-cached", f"{cached:.0f} %")
+            rows.append(settings | _figures(self.columns(record)) | row)
         return serving_table(pd.DataFrame(rows), tuple(labels), options)
+
+
+def _figures(columns: Row) -> Row:
+    """Return what is given of a run: lengths whole, and the time of a further token by that of a request.
+
+    Formats give the time of a request as ``latency_ms``.
+    """
+    figures = columns | {name: number(columns.get(name)) for name in _NUMBERS}
+    latency = figures.pop("latency_ms")
+    if figures["tpot_ms"] is None:
+        figures["tpot_ms"] = token_ms(latency, figures["ttft_ms"], figures["output_len"])
+    figures["duration_us"] = scaled(latency, TIME_UNITS["ms"])
+    for name in ("input_len", "output_len"):
+        if figures[name] is not None:
+            figures[name] = float(round(figures[name]))
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _server(row: Mapping[Any, Any]) -> dict[str, float]:
@@ -134,76 +136,42 @@ def _server(row: Mapping[Any, Any]) -> dict[str, float]:
         return {}
     model = str(row["model"]).rpartition("/")[2]
     key = f"{model};{row['device']};{row['dtype_b']};{float(row['tp'] or 1):g};{row.get('engine_version', '')}"
-    for pattern, few_requests, many, percent in _SERVERS:
-        if re.fullmatch(pattern, key, re.IGNORECASE):
-            if (number(row["concurrency"]) or 0) >= _MANY:
-                interval = many
-            else:
-                interval = few_requests
-            return {"receive_interval": float(interval), "memory_percent": percent}
+    many = (number(row["concurrency"]) or 0) >= _MANY
+    for server in _SERVERS:
+        if re.fullmatch(server["runs"], key, re.IGNORECASE):
+            interval = server["many" if many else "few"]
+            return {"receive_interval": float(interval), "memory_percent": server["percent"]}
     return {}
 
 
 def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> RawTable:
     """Return the rows with what the user states, and with the time of a request; labels are named."""
     for name, value in options.defaults.items():
-        if name in rows:
-            given = as_text(rows[name])
-        else:
-            given = pd.Series("", index=rows.index)
-        rows[name] = rows[name].where(given.ne(""), value) if name in rows else value
-    if "duration_us" not in rows:
-        rows["duration_us"] = np.nan
-    times = pd.to_numeric(rows["duration_us"], errors="coerce")
-    rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), index=rows.index))
-    untimed = (
-        rows["duration_us"].isna()
-        & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True)
-        & options.timed
-    )
+        rows[name] = filled(rows, name, value)
+    times = pd.Series(as_numbers(rows, "duration_us"), rows.index)
+    rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), rows.index))
+    untimed = rows["duration_us"].isna() & filled(rows, DEFECT, "").eq("") & options.timed
     if untimed.any():
         rows.loc[untimed, DEFECT] = "no-token-times"
     rows = with_token_units(rows, stated=False)
     notes = list[Note]()
-    if "failed" in rows:
-        failed = pd.to_numeric(rows["failed"], errors="coerce")
-    else:
-        failed = pd.Series(dtype="float64")
+    failed = pd.Series(as_numbers(rows, "failed"))
     if some := int((failed > 0).sum()):
         text = (
             f"{failed.sum():.0f} requests failed, up to {failed.max():.0f} in a run: the times "
             "are of the others"
         )
         notes.append(Note(remark("requests-failed", text, failed=int(failed.sum())), some))
-    if alone := int(as_text(rows["tp"]).eq("").sum() if "tp" in rows else len(rows)):
+    if alone := int(filled(rows, "tp", "").eq("").sum()):
         text = (
             "runs do not say how many GPUs share the model: tp 1 is taken, default tp=N says "
             "otherwise"
         )
         notes.append(Note(remark("tp-assumed", text), alone))
-    note = remark(
-        "labels-kept",
-        f"columns that no model learns from are kept as labels: {few(labels, 8)}",
-        names=labels,
-    )
-    return RawTable(rows, [*notes, *([Note(note, len(rows))] if labels else [])])
-
-
-def json_records(words: str, source: str) -> Iterator[tuple[int, Any]]:
-    """Yield the line and content of each record: of one JSON value, of a list, or of one a line."""
-    try:
-        whole = json.loads(words)
-    except RecursionError:
-        raise DataError("is nested too deeply", source=source) from None
-    except ValueError:
-        for number, line in enumerate(words.split("\n"), start=1):
-            if line.strip():
-                try:
-                    yield number, json.loads(line)
-                except (ValueError, RecursionError):
-                    yield number, line
-        return
-    yield from enumerate(whole, start=1) if isinstance(whole, list) else [(1, whole)]
+    if labels:
+        text = f"columns that no model learns from are kept as labels: {few(labels, 8)}"
+        notes.append(Note(remark("labels-kept", text, names=labels), len(rows)))
+    return RawTable(rows, notes)
 
 
 def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
@@ -218,23 +186,6 @@ def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
         ):
             words[name] = str(value)[:_LONGEST]
     return words
-
-
-def number(value: object) -> float | None:
-    """Return a finite number, None for anything else.
-
-    >>> number("64"), number("inf"), number(None)
-    (64.0, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        parsed = float(value)
-    except (ValueError, OverflowError):
-        return None
-    if math.isfinite(parsed):
-        return parsed
-    return None
 
 
 _CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w{0,20}|pct))?$")
@@ -259,18 +210,13 @@ def cached_percent(record: Record) -> float:
             continue
         if not _CACHED.search(name):
             continue
-        if "%" in name or re.search("(?i)percent|pct", name):
-            unit = "%"
-        else:
-            unit = ""
-        if isinstance(value, Mapping):
-            unit = str(value.get("unit", unit))
+        is_percent = re.search("(?i)%|percent|pct", name) is not None
+        if isinstance(value, Mapping) and "unit" in value:
+            is_percent = value["unit"] in ("%", "percent")
         share = average(value) or 0.0
-        if unit in ("%", "percent") or share > 1:
-            percent = share
-        else:
-            percent = 100 * share
-        largest = max(largest, percent)
+        if share <= 1 and not is_percent:
+            share *= 100
+        largest = max(largest, share)
     return largest
 
 
@@ -319,10 +265,8 @@ def speculation(*records: Record) -> str | None:
         for name, value in record.items():
             if _DRAFTED_BY.match(name):
                 if isinstance(value, Mapping):
-                    method = value.get("method", "yes")
-                else:
-                    method = value
-                word = str(method or "").lower()
+                    value = value.get("method", "yes")
+                word = str(value or "").lower()
                 if word in NO_DRAFTS:
                     continue
                 if re.fullmatch(r"[a-z][\w+-]*", word) and word not in ("true", "yes"):
@@ -335,21 +279,6 @@ def speculation(*records: Record) -> str | None:
     if drafted:
         return "speculative"
     return None
-
-
-def contradiction(what: str, stated: float | None, derived: float | None) -> dict[str, str]:
-    """Return the defect of a run whose figures contradict each other by over 5 %, else nothing.
-
-    >>> contradiction("output tokens/s", 100.0, 103.0), contradiction("output tokens/s", 100.0, None)
-    ({}, {})
-    """
-    if stated is None or derived is None:
-        return {}
-    rounding = 0.006  # clients print two decimals
-    if abs(stated - derived) <= 0.05 * max(abs(stated), abs(derived)) + rounding:
-        return {}
-    detail = f"{what}: {stated:g} stated, {derived:g} by the others"
-    return {DEFECT: "figures-contradict", DEFECT_DETAIL: detail}
 
 
 def token_ms(latency_ms: float | None, ttft_ms: float | None, answer: float | None) -> float | None:
@@ -366,26 +295,32 @@ def token_ms(latency_ms: float | None, ttft_ms: float | None, answer: float | No
     return None
 
 
-def times_of(value: float | None, factor: float) -> float | None:
-    """Return a number in another unit."""
-    if value is None:
+def lengths_of(record: Record) -> list[float | None]:
+    """Return the tokens of a prompt and of an answer, whole, by those of all completed requests."""
+    requests = number(record.get("completed"))
+    lengths = list[float | None]()
+    for side in ("input", "output"):
+        tokens = number(record.get(f"total_{side}_tokens"))
+        known = tokens is not None and requests
+        lengths.append(float(round(tokens / requests)) if known else None)
+    return lengths
+
+
+def request_ms(
+    stated: object, ttft: float | None, tpot: float | None, answer: float | None
+) -> float | None:
+    """Return the time of a request: as stated, else that of all its tokens."""
+    latency = number(stated)
+    if latency is None and ttft is not None and tpot is not None and answer is not None:
+        return ttft + (answer - 1) * tpot
+    return latency
+
+
+def users_of(mean: float | None) -> float | None:
+    """Return a mean of the requests under way as a whole number of them, at least one."""
+    if mean is None:
         return None
-    return value * factor
-
-
-def whole(value: float | None) -> float | None:
-    """Return a mean number of tokens or requests as a whole one."""
-    if value is None:
-        return None
-    return float(round(value))
-
-
-def mean_of(total: object, count: object) -> float | None:
-    """Return tokens a request, whole."""
-    whole, parts = number(total), number(count)
-    if whole is not None and parts:
-        return float(round(whole / parts))
-    return None
+    return max(1.0, float(round(mean)))
 
 
 def under_way(record: Record, highest: object, latency_ms: object) -> float | None:
@@ -394,21 +329,14 @@ def under_way(record: Record, highest: object, latency_ms: object) -> float | No
     The last, by Little's law, is the mean. It holds where the client allows any number, and where
     requests come at a given rate and are fewer than it allows.
     """
-    allowed, rate, latency = (
-        number(highest),
-        number(record.get("request_throughput")),
-        number(latency_ms),
-    )
+    rate = number(record.get("request_throughput"))
+    allowed, latency = number(highest), number(latency_ms)
+    mean = None
     if rate is not None and latency is not None:
-        mean = max(1.0, float(round(rate * latency / 1e3)))
-    else:
-        mean = None
+        mean = users_of(rate * latency / 1e3)
     if allowed is None:
         return mean
-    paced = record.get("request_rate") is not None and str(record["request_rate"]).lower() not in (
-        "inf",
-        "infinity",
-    )
+    paced = str(record.get("request_rate")).lower() not in ("none", "inf", "infinity")
     others = (number(record.get("num_prompts")), mean if paced else None)
     return min([allowed, *(one for one in others if one is not None)])
 
@@ -455,28 +383,13 @@ class VllmServeReader(Runs):
 
     name = "vllm bench serve JSON"
     marks = (b"tokenizer_id", b"request_throughput", b"total_input_tokens")
-    taken = frozenset(
-        {
-            "model_id",
-            "max_concurrency",
-            "completed",
-            "total_input_tokens",
-            "total_output_tokens",
-            "mean_ttft_ms",
-        }
-        | {"mean_tpot_ms", "output_throughput", *_KNOWN, "version", "tensor_parallel_size"}
-    )
+    taken = frozenset(words("keys")["vllm"])
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run; ``--metadata tp=8 device=MI300X version=0.11.0`` stands in the record and is read."""
-        answer, ttft, tpot = (
-            mean_of(record.get("total_output_tokens"), record.get("completed")),
-            number(record.get("mean_ttft_ms")),
-            number(record.get("mean_tpot_ms")),
-        )
-        latency = number(record.get("mean_e2el_ms"))
-        if latency is None and None not in (answer, ttft, tpot):
-            latency = ttft + (answer - 1) * tpot  # pyrefly: ignore[unsupported-operation]
+        prompt, answer = lengths_of(record)
+        ttft, tpot = (number(record.get(f"mean_{name}_ms")) for name in ("ttft", "tpot"))
+        latency = request_ms(record.get("mean_e2el_ms"), ttft, tpot, answer)
         return {
             **{name: record.get(name) for name in _KNOWN},
             "tp": first_of(record, "tp", "tensor_parallel_size"),
@@ -485,12 +398,12 @@ class VllmServeReader(Runs):
             "engine_version": first_of(record, "engine_version", "version"),
             "client": "vllm bench serve",
             "variant": first_of(record, "variant") or speculation(record),
-            "input_len": mean_of(record.get("total_input_tokens"), record.get("completed")),
+            "input_len": prompt,
             "output_len": answer,
             "concurrency": under_way(record, record.get("max_concurrency"), latency),
             "ttft_ms": ttft,
             "tpot_ms": tpot,
-            "output_tokens_per_s": number(record.get("output_throughput")),
+            "output_tokens_per_s": record.get("output_throughput"),
         }
 
 
@@ -503,20 +416,9 @@ class SglangServeReader(Runs):
         b"backend",
         b"sharegpt_output_len",
     )  # what the server says of itself follows, and may be long
-    taken = frozenset(
-        {
-            "model",
-            "model_id",
-            "backend",
-            "max_concurrency",
-            "completed",
-            "total_input_tokens",
-            "total_output_tokens",
-        }
-        | {"mean_ttft_ms", "mean_tpot_ms", "output_throughput", "server_info"}
-    )
+    taken = frozenset(words("keys")["sglang"])
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run; what the server says of itself (``server_info``) has model and parallelism.
 
         With ``enable_dp_attention`` its ``dp_size`` is of copies of the attention, else of replicas
@@ -527,16 +429,11 @@ class SglangServeReader(Runs):
         apart = isinstance(server.get("decode"), list) and bool(server["decode"])
         server = server["decode"][0] if apart else server
         tp, dp = number(server.get("tp_size")), number(server.get("dp_size")) or 1.0
+        taken = scaled(server.get("mem_fraction_static"), 100.0)
         copies = dp if server.get("enable_dp_attention") else 1.0
         users = under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
-        tokens, filled = (
-            number(record.get("output_throughput")),
-            number(server.get("mem_fraction_static")),
-        )
-        if server.get("kv_cache_dtype") in (None, "auto"):
-            dtype_kv = None
-        else:
-            dtype_kv = server["kv_cache_dtype"]
+        prompt, answer = lengths_of(record)
+        dtype_kv = server.get("kv_cache_dtype")
         return {
             "model": first_of(record, "model", "model_id")
             or first_of(server, "model_path", "served_model_name"),
@@ -549,16 +446,16 @@ class SglangServeReader(Runs):
             "pp": server.get("pp_size"),
             "ep": server.get("ep_size"),
             "running_limit": server.get("max_running_requests"),
-            "memory_percent": filled and round(100.0 * filled),
+            "memory_percent": taken and round(taken),
             "receive_interval": server.get("scheduler_recv_interval"),
             "variant": speculation(record, server, *_states(server)),
-            "dtype_kv": dtype_kv,
-            "input_len": mean_of(record.get("total_input_tokens"), record.get("completed")),
-            "output_len": mean_of(record.get("total_output_tokens"), record.get("completed")),
+            "dtype_kv": None if dtype_kv == "auto" else dtype_kv,
+            "input_len": prompt,
+            "output_len": answer,
             "concurrency": users and max(1.0, users * copies / dp),
-            "ttft_ms": number(record.get("mean_ttft_ms")),
-            "tpot_ms": number(record.get("mean_tpot_ms")),
-            "output_tokens_per_s": tokens and tokens * copies / dp,
+            "ttft_ms": record.get("mean_ttft_ms"),
+            "tpot_ms": record.get("mean_tpot_ms"),
+            "output_tokens_per_s": scaled(record.get("output_throughput"), copies / dp),
         }
 
 
@@ -568,9 +465,8 @@ class AiperfReader(Runs):
 
     name = "AIPerf JSON"
     marks = (b"time_to_first_token", b"inter_token_latency", b"avg")
-    _SECONDS: ClassVar = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "sec": 1e3, "s": 1e3}
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run; model and concurrency stand in ``input_config``."""
         config = inner(record, "input_config")
         endpoint, load = inner(config, "endpoint"), inner(config, "loadgen")
@@ -578,45 +474,36 @@ class AiperfReader(Runs):
         users = load.get("concurrency") or inner(inner(config, "perf_analyzer"), "stimulus").get(
             "concurrency"
         )
-        lengths = [self._average(record, f"{side}_sequence_length") for side in ("input", "output")]
         if isinstance(models, list) and models:
-            model = models[0]
-        else:
-            model = models
-        if lengths[0] is None:
-            input_len = None
-        else:
-            input_len = float(round(lengths[0]))
-        if lengths[1] is None:
-            output_len = None
-        else:
-            output_len = float(round(lengths[1]))
+            models = models[0]
+        rates = {
+            "request_throughput": _mean(record, "request_throughput"),
+            "request_rate": load.get("request_rate"),
+        }
         return {
-            "model": model,
+            "model": models,
             "client": "aiperf",
             "variant": speculation(record),
-            "input_len": input_len,
-            "output_len": output_len,
-            "concurrency": under_way(
-                {
-                    "request_throughput": self._average(record, "request_throughput"),
-                    "request_rate": load.get("request_rate"),
-                },
-                users,
-                self._average(record, "request_latency"),
-            ),
-            "ttft_ms": self._average(record, "time_to_first_token"),
-            "tpot_ms": self._average(record, "inter_token_latency"),
-            "output_tokens_per_s": self._average(record, "output_token_throughput"),
-            "failed": self._average(record, "error_request_count"),
+            "input_len": _mean(record, "input_sequence_length"),
+            "output_len": _mean(record, "output_sequence_length"),
+            "concurrency": under_way(rates, users, _mean(record, "request_latency")),
+            "ttft_ms": _mean(record, "time_to_first_token"),
+            "tpot_ms": _mean(record, "inter_token_latency"),
+            "output_tokens_per_s": _mean(record, "output_token_throughput"),
+            "failed": _mean(record, "error_request_count"),
         }
 
-    def _average(self, record: Record, name: str) -> float | None:
-        """Return the mean of a statistic, of times in ms."""
-        one = record.get(name)
-        if not isinstance(one, Mapping) or (average := number(one.get("avg"))) is None:
-            return None
-        return average * self._SECONDS.get(str(one.get("unit", "")).lower(), 1.0)
+
+def _mean(record: Record, name: str) -> float | None:
+    """Return the mean of a statistic, of times in ms."""
+    statistic = inner(record, name)
+    return scaled(statistic.get("avg"), milliseconds(statistic.get("unit")) or 1.0)
+
+
+def milliseconds(unit: object) -> float | None:
+    """Return the milliseconds in one of a unit of time, None for any other unit."""
+    factor = microseconds(str(unit))
+    return factor and factor / TIME_UNITS["ms"]
 
 
 @register
@@ -625,49 +512,20 @@ class InferenceXReader(Runs):
 
     name = "InferenceX JSON"
     marks = (b"conc", b"mean_ttft", b"framework")
-    taken = frozenset(
-        {
-            "hw",
-            "conc",
-            "isl",
-            "osl",
-            "model",
-            "framework",
-            "precision",
-            "tp",
-            "ep",
-            "dp_attention",
-            "disagg",
-        }
-        | {"mean_ttft", "mean_tpot", "mean_e2el", "output_tput_per_gpu", "spec_decoding"}
-        | {"decode_tp", "decode_ep", "decode_dp_attention", "device", "pp", "decode_pp"}
-    )
+    taken = frozenset(words("keys")["inferencex"])
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""
         cut = {
             name: first_of(record, name, f"decode_{name}")
             for name in ("tp", "pp", "ep", "dp_attention")
         }
-        tp, ep = number(cut["tp"]), number(cut["ep"])
+        tp = number(cut["tp"])
         copies = str(cut["dp_attention"]).lower() == "true"
         precision = str(record.get("precision", "")).lower()
         a, b, _ = FORMATS.get(precision, (precision, precision, ""))
-        per_gpu, gpus = number(record.get("output_tput_per_gpu")), number(record.get("tp"))
-        gpus = gpus and gpus * (number(cut["pp"]) or 1.0)
-        times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
-        if copies:
-            dp = tp
-        else:
-            dp = 1.0
-        if str(record.get("disagg")).lower() == "true":
-            apart = "yes"
-        else:
-            apart = ""
-        if per_gpu is not None and gpus is not None:
-            output_tokens_per_s = per_gpu * gpus
-        else:
-            output_tokens_per_s = None
+        gpus = scaled(record.get("tp"), number(cut["pp"]) or 1.0)
+        apart = str(record.get("disagg")).lower() == "true"
         columns = {
             "device": str(first_of(record, "hw", "device") or "").split("-")[0] or None,
             "model": record.get("model"),
@@ -677,17 +535,17 @@ class InferenceXReader(Runs):
             "dtype_a": a,
             "dtype_b": b,
             "tp": 1.0 if copies else tp,
-            "dp": dp,
+            "dp": tp if copies else 1.0,
             "pp": cut["pp"],
-            "ep": ep,
-            "apart": apart,
-            "input_len": number(record.get("isl")),
-            "output_len": number(record.get("osl")),
+            "ep": number(cut["ep"]),
+            "apart": "yes" if apart else "",
+            "input_len": record.get("isl"),
+            "output_len": record.get("osl"),
             "concurrency": number(record.get("conc")),
-            "ttft_ms": times["ttft"] and times["ttft"] * 1e3,
-            "tpot_ms": times["tpot"] and times["tpot"] * 1e3,
-            "duration_us": times["e2el"] and times["e2el"] * 1e6,
-            "output_tokens_per_s": output_tokens_per_s,
+            "ttft_ms": scaled(record.get("mean_ttft"), 1e3),
+            "tpot_ms": scaled(record.get("mean_tpot"), 1e3),
+            "latency_ms": scaled(record.get("mean_e2el"), 1e3),
+            "output_tokens_per_s": gpus and scaled(record.get("output_tput_per_gpu"), gpus),
         }
         return columns | _server(columns)
 
@@ -724,10 +582,9 @@ class SiliconSampleReader(Reader):
     def excluded(self, path: Path, options: Options) -> Excluded | None:
         """Return the condition that no run of the sample meets, so that it does not answer for the tables beside it."""
         asked = options.conditions
-        if not asked or (other := unmet(asked, {"op": {SERVING}})):
-            if asked:
-                return other
-            return None
+        other = unmet(asked, {"op": {SERVING}})
+        if not asked or other:
+            return other
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         systems, engines = (csv.cells[name].unique().to_pylist() for name in ("system", "backend"))
         devices = {SYSTEMS.get(str(word), str(word)) for word in systems}
@@ -745,12 +602,10 @@ class SiliconSampleReader(Reader):
         given = pd.DataFrame(
             {name: csv.cells[name].to_pandas() for name in csv.cells.column_names}
         ).astype(object)
-        whole = {}
-        for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS)):
-            whole[name] = _positive(given, name)
         apart = _word(given, "mode").eq("disagg").to_numpy()
         tp, dp, cut, ep = (
-            np.where(apart, whole[f"decode_{name}"], whole[name]) for name in _COUNTS
+            np.where(apart, _positive(given, f"decode_{name}"), _positive(given, name))
+            for name in _COUNTS
         )
         source = _word(given, "silicon_data_source")
         published = ~source.str.contains("/Users/", regex=False).to_numpy() & ~apart
@@ -766,16 +621,11 @@ class SiliconSampleReader(Reader):
         concurrency = source.str.extract(_CONCURRENCY, expand=False)
         batch = _word(given, "batch_size")
         # in words which groups of GPUs read the prompts and which write the answers
-        sides = [
-            side
-            + " "
-            + _word(given, f"{side}_num_workers")
-            + " x tp "
-            + _word(given, f"{side}_tp_size")
-            + " dp "
-            + _word(given, f"{side}_attention_dp_size")
-            for side in ("prefill", "decode")
-        ]
+        sides = []
+        for side in ("prefill", "decode"):
+            groups = side + " " + _word(given, f"{side}_num_workers")
+            cuts = " x tp " + _word(given, f"{side}_tp_size")
+            sides.append(groups + cuts + " dp " + _word(given, f"{side}_attention_dp_size"))
         rows = pd.DataFrame(
             {
                 "op": SERVING,
@@ -816,9 +666,7 @@ _NODE: Final = 8
 
 
 def _word(given: pd.DataFrame, name: str) -> pd.Series:
-    if name in given:
-        return as_text(given[name]).str.strip()
-    return pd.Series("", index=given.index)
+    return text_column(given, name).str.strip()
 
 
 def _positive(given: pd.DataFrame, name: str) -> np.ndarray:

@@ -62,10 +62,7 @@ class AiperfCsvReader(AiperfReader):
                 if names[:1] == ["metric"]:
                     column = names.index("avg") if "avg" in names else 1
                     continue
-                if len(cells) > column:
-                    match = _METRIC.match(cells[0])
-                else:
-                    match = None
+                match = _METRIC.match(cells[0]) if len(cells) > column else None
                 if match is None:
                     continue
                 value = cells[column].strip()

@@ -29,23 +29,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from .base import HEAD_BYTES, register
 from .files import content
-from .labels import canonical_unit
+from .records import Row, contradiction, number, scaled
 from .serving_benchmarks import (
     Record,
     Runs,
-    contradiction,
     engine_of,
-    mean_of,
-    number,
+    lengths_of,
+    milliseconds,
+    request_ms,
     speculation,
-    times_of,
     token_ms,
     under_way,
 )
+from .words import words
 
 _BEGIN: Final = re.compile(r"(?<!=)=====++ Serving Benchmark Result =====+")
 _SNIFF: Final = re.compile(rb"(?<!=)=====++ Serving Benchmark Result =====+")
@@ -53,6 +53,8 @@ _END: Final = re.compile(r"(?<!=)={40,}+\s*+$")
 _BEFORE: Final = re.compile(rb"(?i)vllm|sglang|benchmark")
 _LOG_BYTES: Final = 2**24  # of a log before its first block
 _LONGEST_LINE: Final = 300  # letters: a prefix, a label and its value
+_WORDS: Final = words("serving_log")
+_LINE: Final = 300  # letters: a prefix, a label and its value
 _WORDS: Final = {
     "completed": "successful requests",
     "failed": "failed requests",
@@ -91,7 +93,6 @@ class ServingLogReader(Runs):
 
     name = "log of vllm bench serve or SGLang bench_serving"
     taken = frozenset({*_WORDS, "model"})
-    _MS: ClassVar = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the title of a block, which may stand behind the log of a server."""
@@ -124,24 +125,20 @@ class ServingLogReader(Runs):
         if begin:
             yield begin, record
 
-    def _figure(self, line: str) -> dict[str, Any]:
+    def _figure(self, line: str) -> Row:
         """Return what a line of a block states, times in ms, and those of the whole run in s."""
-        if len(line) <= _LONGEST_LINE:
-            match = _LINE.match(line)
-        else:
-            match = None
+        match = _LINE.match(line) if len(line) <= _LONGEST_LINE else None
         if match is None:
             return {}
         name = next(one for one in _WORDS if match[one])
-        value = number(match["value"])
-        unit = canonical_unit(match["unit"] or "") or ""
+        value: Any = match["value"]
         if name.endswith("_ms"):
-            return {name: times_of(value, self._MS.get(unit, 1.0))}
+            value = scaled(value, milliseconds(match["unit"]) or 1.0)
         if name == "duration_s":
-            return {name: times_of(value, self._MS.get(unit, 1e3) / 1e3)}
-        return {name: match["value"]}
+            value = scaled(value, (milliseconds(match["unit"]) or 1e3) / 1e3)
+        return {name: value}
 
-    def _setting(self, line: str) -> dict[str, Any]:
+    def _setting(self, line: str) -> Row:
         """Return model, backend and rate of requests that a line outside of blocks states."""
         stated = self._figure(line)
         settings = {
@@ -156,37 +153,29 @@ class ServingLogReader(Runs):
                 settings |= match.groupdict()
         return settings
 
-    def columns(self, record: Record) -> dict[str, Any]:
+    def columns(self, record: Record) -> Row:
         """Return the run."""
-        answer = mean_of(record.get("total_output_tokens"), record.get("completed"))
-        ttft = number(record.get("mean_ttft_ms"))
-        latency = number(record.get("mean_e2el_ms"))
-        drafts = speculation(record)
-        tpot = number(record.get("mean_tpot_ms"))
+        prompt, answer = lengths_of(record)
+        ttft, latency = record.get("mean_ttft_ms"), record.get("mean_e2el_ms")
+        drafts, tpot = speculation(record), record.get("mean_tpot_ms")
         if tpot is None:
             tpot = token_ms(latency, ttft, answer)
         if tpot is None and not drafts:
-            tpot = number(record.get("mean_itl_ms"))
-        if latency is None and ttft is not None and tpot is not None and answer is not None:
-            latency = ttft + (answer - 1) * tpot
-        tokens = number(record.get("output_throughput"))
-        generated = number(record.get("total_output_tokens"))
-        seconds = number(record.get("duration_s"))
-        if generated is not None and seconds:
-            rate = generated / seconds
-        else:
-            rate = None
+            tpot = record.get("mean_itl_ms")
+        latency = request_ms(latency, ttft, tpot, answer)
+        tokens, seconds = number(record.get("output_throughput")), record.get("duration_s")
+        rate = seconds and scaled(record.get("total_output_tokens"), 1 / seconds)
         return {
             "model": record.get("model"),
             "engine": engine_of(record.get("backend")),
             "client": "serving log",
             "variant": drafts,
-            "input_len": mean_of(record.get("total_input_tokens"), record.get("completed")),
+            "input_len": prompt,
             "output_len": answer,
             "concurrency": under_way(record, record.get("max_concurrency"), latency),
             "ttft_ms": ttft,
             "tpot_ms": tpot,
             "output_tokens_per_s": tokens,
-            "failed": number(record.get("failed")),
+            "failed": record.get("failed"),
             **contradiction("output tokens/s", tokens, rate),
         }

@@ -19,7 +19,7 @@ _OTHER: Final = re.compile(
     r"(?i)(?:^|[ _])(?:peak|theoretical|roofline|max|min|std|ideal|limit|expected|predicted|cpu)(?:[ _(]|$)"
 )
 #: FLOPs a microsecond of one of each unit.
-_UNITS: Final = {"M": 1.0, "G": 1e3, "T": 1e6, "P": 1e9}
+FLOPS_A_MICROSECOND: Final = {"M": 1.0, "G": 1e3, "T": 1e6, "P": 1e9}
 
 
 def rate_columns(names: Iterable[str]) -> dict[str, float]:
@@ -32,7 +32,7 @@ def rate_columns(names: Iterable[str]) -> dict[str, float]:
     for name in names:
         rate = _RATE.search(name.strip())
         if rate and not _OTHER.search(name):
-            columns[name] = _UNITS[rate["unit"].upper()]
+            columns[name] = FLOPS_A_MICROSECOND[rate["unit"].upper()]
     return columns
 
 

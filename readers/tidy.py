@@ -194,7 +194,7 @@ def tidy_rows(
             names[heading] = name
     rows = rows.rename(columns=names)
     for column, value in options.defaults.items():
-        rows[column] = _filled(rows, column, value)
+        rows[column] = filled(rows, column, value)
     if "op" not in rows:
         raise DataError("; ".join(_lacking(columns, options, ("op", "device"))), source=source)
     words = as_text(rows["op"])
@@ -208,19 +208,19 @@ def tidy_rows(
     if not of_tokens:
         rows = with_token_units(rows)
     rows = _whole_workloads(rows)
-    rows["campaign"] = _filled(rows, "campaign", campaign)
+    rows["campaign"] = filled(rows, "campaign", campaign)
     if not rows["op"].isin(WHOLE).all():
         _add_dtypes(rows, notes, source)
     for name, factor in rates.items():
         flops_per_us = as_numbers(rows, name) * factor
         durations = times_by_rates(rows, flops_per_us)
-        unknown = (flops_per_us > 0) & np.isnan(durations) & _filled(rows, DEFECT, "").eq("")
+        unknown = (flops_per_us > 0) & np.isnan(durations) & filled(rows, DEFECT, "").eq("")
         detail = f"{name} gives no time without FLOPs"
         rows = rows.assign(
             duration_us=durations,
             **{
-                DEFECT: _filled(rows, DEFECT, "").mask(unknown, "missing-dimension"),
-                DEFECT_DETAIL: _filled(rows, DEFECT_DETAIL, "").mask(unknown, detail),
+                DEFECT: filled(rows, DEFECT, "").mask(unknown, "missing-dimension"),
+                DEFECT_DETAIL: filled(rows, DEFECT_DETAIL, "").mask(unknown, detail),
             },
         )
         text = f"no column is a time: it follows from {name} and the FLOPs of each row's shape"
@@ -530,7 +530,7 @@ def _duration_column(
     )
 
 
-def _filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
+def filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
     """Return the column with `value` where nothing is given."""
     if column not in rows:
         return pd.Series(value, index=rows.index)
@@ -601,7 +601,7 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
             f"{unread[0]}=dtype_a"
         )
         raise DataError(f"column {unread[0]!r} {what}, or remove it", source=source)
-    given = _filled(rows, "dtype_a", "")
+    given = filled(rows, "dtype_a", "")
     blank = given.eq("")
     if not blank.any():
         return

@@ -31,6 +31,7 @@ DATA = {
     "datasets/scale_model.csv",
     "datasets/serving_conditions.parquet",
     "datasets/serving_model.parquet",
+    "readers/words.toml",
     "traces/patterns.toml",
     "hardware/constants.toml",
     "hardware/counter_blocks.toml",
