@@ -8,7 +8,7 @@ the log.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -47,18 +47,20 @@ class Clocks:
 
     gpu_origin_ns: int
     cpu_origin_ns: int
-    shift_ns: float  # of the line against the first pair
-    slope: float  # CPU nanoseconds per GPU nanosecond
-    pairs: int  # given; 0 of a log on the CPU's clock
-    outliers: tuple[int, ...]  # places (from 0) of the pairs left out, which contradict the others
-    residual_ns: float  # root mean square of the pairs kept, weighted as the fit; NaN where no pair is to spare
-    largest_residual_ns: float  # the largest of the pairs kept; NaN likewise
-    bound_ns: float  # half the shortest delay
     last_gpu_ns: int
-    drift_fitted: bool  # False for a constant offset, whose slope of 1 nobody has measured
-    slope_error: float  # standard error of the slope
-    level_error_ns: float  # standard error of the line at `middle_gpu_ns`, where it is least
     middle_gpu_ns: int  # the weighted mean of the GPU's readings
+    shift_ns: float = 0.0  # of the line against the first pair
+    slope: float = 1.0  # CPU nanoseconds per GPU nanosecond
+    pairs: int = 0  # given; 0 of a log on the CPU's clock
+    # places (from 0) of the pairs left out, which contradict the others
+    outliers: tuple[int, ...] = ()
+    # root mean square of the pairs kept, weighted as the fit; NaN where no pair is to spare
+    residual_ns: float = np.nan
+    largest_residual_ns: float = np.nan  # the largest of the pairs kept; NaN likewise
+    bound_ns: float = np.nan  # half the shortest delay
+    drift_fitted: bool = True  # False for a constant offset, whose slope of 1 nobody has measured
+    slope_error: float = 0.0  # standard error of the slope
+    level_error_ns: float = 0.0  # standard error of the line at `middle_gpu_ns`, where it is least
 
     @property
     def offset_ns(self) -> int:
@@ -137,40 +139,24 @@ def constant_offset(pairs: pd.DataFrame) -> Clocks:
     checked = check_clock_pairs(pairs)
     first, last = checked.iloc[0], checked.iloc[-1]
     half = float(first["delay_ns"]) / 2
-    return Clocks(
-        int(first["gpu_ns"]),
-        int(first["cpu_ns"]),
-        half,
-        1.0,
-        len(checked),
-        (),
-        np.nan,
-        np.nan,
-        half,
-        int(last["gpu_ns"]),
+    return replace(
+        one_clock(int(first["gpu_ns"]), int(last["gpu_ns"])),
+        cpu_origin_ns=int(first["cpu_ns"]),
+        shift_ns=half,
+        pairs=len(checked),
+        bound_ns=half,
         drift_fitted=False,
         slope_error=USUAL_DRIFT,
         level_error_ns=half / np.sqrt(3),
-        middle_gpu_ns=int(first["gpu_ns"]),
     )
 
 
 def one_clock(first_ns: int, last_ns: int) -> Clocks:
     """Return the clocks of a log that is on the CPU's clock already; nothing between its ends is extrapolated."""
     return Clocks(
-        first_ns,
-        first_ns,
-        0.0,
-        1.0,
-        0,
-        (),
-        np.nan,
-        np.nan,
-        np.nan,
-        last_ns,
-        drift_fitted=True,
-        slope_error=0.0,
-        level_error_ns=0.0,
+        gpu_origin_ns=first_ns,
+        cpu_origin_ns=first_ns,
+        last_gpu_ns=last_ns,
         middle_gpu_ns=first_ns,
     )
 
@@ -190,13 +176,10 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
     middle, level = np.average(x, weights=weight), np.average(y, weights=weight)
     gain, error, worse = _gain(x - middle, y - level, weight)
     residual = y - level - gain * (x - middle)
-    spare = kept.sum() > 2
-    if spare:
+    residual_ns = largest_residual_ns = np.nan
+    if kept.sum() > 2:
         residual_ns = float(np.sqrt(np.average(residual**2, weights=weight)))
         largest_residual_ns = float(np.abs(residual).max())
-    else:
-        residual_ns = np.nan
-        largest_residual_ns = np.nan
     return Clocks(
         gpu_origin_ns=int(pairs["gpu_ns"].iloc[0]),
         cpu_origin_ns=int(pairs["cpu_ns"].iloc[0]),
@@ -257,9 +240,8 @@ class Measured:
         runs = self.executions[self.executions["kernel"].eq(kernel)].groupby("run")
         starts, ends = runs["start_ns"].min().to_numpy(), runs["end_ns"].max().to_numpy()
         due = float((ends - starts).sum()) / 1e3 / self.interval_us
-        lacks = due - float(
-            (np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)).sum()
-        )
+        read = np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)
+        lacks = due - float(read.sum())
         if lacks > CHANCE * math.sqrt(len(starts)):
             return lacks / due
         return 0.0
@@ -281,10 +263,7 @@ def synchronise(
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
-    if pairs is None:
-        clocks = one_clock(*ends)
-    else:
-        clocks = fit_clocks(pairs)
+    clocks = one_clock(*ends) if pairs is None else fit_clocks(pairs)
     return on_cpu_clock(checked, group_runs(check_executions(executions)), clocks)
 
 
@@ -305,10 +284,7 @@ def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) ->
             "start_ns, end_ns and "
             "cpu_ns of one clock, the gpu_ns of log and clock pairs of another, all in nanoseconds?"
         )
-    step_ns = int(
-        np.gcd.reduce(gpu_ns)
-    )  # of the stamps, not their differences, which a steady logger's are too
-    outside = clocks.extrapolated(gpu_ns)
-    return Measured(
-        times, gpu_ns, outside, power.reset_index(drop=True), executions, clocks, step_ns
-    )
+    # of the stamps, not their differences, which a steady logger's are too
+    step_ns = int(np.gcd.reduce(gpu_ns))
+    read = (gpu_ns, clocks.extrapolated(gpu_ns), power.reset_index(drop=True))
+    return Measured(times, *read, executions, clocks, step_ns)

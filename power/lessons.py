@@ -72,10 +72,7 @@ def learn(
     in both of a pair.
     """
     collectives = _collectives(kernels)
-    means = []
-    for kernel in kernels:
-        means.append({component: part.ssp.mean_w for component, part in kernel.components.items()})
-    watts = pd.DataFrame(means)
+    watts = pd.DataFrame([_watts(kernel) for kernel in kernels])
     rows = pd.DataFrame([_kernel(one, collectives) for one in kernels])
     alone = np.array([_alone(one) for one in kernels])
     return Lessons(
@@ -92,19 +89,14 @@ def learn(
 
 def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.DataFrame:
     """Return the pairs of kernels compared with a cap; see `Lessons`."""
-    if cap_w is not None:
-        steady = rows[rows["ssp_w"].notna()]
-    else:
-        steady = rows[:0]
+    steady = rows[:0] if cap_w is None else rows[rows["ssp_w"].notna()]
     drawn = itertools.combinations(zip(steady["kernel"], steady["ssp_w"], strict=True), 2)
     pairs = [(one, other, first + second - idle_w) for (one, first), (other, second) in drawn]
     pairs_below = pd.DataFrame(pairs, columns=["kernel", "other", "power_w"])
     pairs_below["headroom_w"] = (math.nan if cap_w is None else cap_w) - pairs_below["power_w"]
     pairs_below["below"] = pairs_below["headroom_w"] >= 0
-    order = pairs_below.assign(
-        distance=pairs_below["headroom_w"].abs(), above=~pairs_below["below"]
-    ).sort_values(["above", "distance"], kind="stable")
-    return pairs_below.loc[order.index].reset_index(drop=True)
+    order = np.lexsort((pairs_below["headroom_w"].abs(), ~pairs_below["below"]))
+    return pairs_below.iloc[order].reset_index(drop=True)
 
 
 def _alone(one: KernelPower) -> bool:
@@ -112,25 +104,20 @@ def _alone(one: KernelPower) -> bool:
     return one.isolation != "interleaved" and not one.facts.isolated
 
 
+def _watts(one: KernelPower) -> dict[str, float]:
+    """Return the steady power of each component."""
+    return {name: part.ssp.mean_w for name, part in one.components.items()}
+
+
 def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
-    facts, parts = (
-        one.facts,
-        {name: part.ssp.mean_w for name, part in one.components.items() if name != TOTAL},
-    )
-    if TOTAL in one.components:
-        whole = one.components[TOTAL].ssp.mean_w
-    else:
-        whole = math.nan
+    facts, parts = one.facts, _watts(one)
+    whole = parts.pop(TOTAL, math.nan)
     dominant = max(parts, key=lambda name: parts[name], default="")
     bound, growth = facts.bound, math.nan
     fitted = collectives[collectives["collective"].eq(facts.collective)]
     if facts.bytes > 0 and len(fitted):
         growth = facts.bytes / (facts.bytes + float(fitted["half_bytes"].iloc[0]))
         bound = BANDWIDTH if growth >= LEAST_GROWTH else LATENCY
-    if parts:
-        dominant_share = parts[dominant] / whole
-    else:
-        dominant_share = math.nan
     return {
         "kernel": one.kernel,
         "bound": bound,
@@ -139,7 +126,7 @@ def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
         "balance": facts.balance,
         "growth": growth,
         "dominant": dominant,
-        "dominant_share": dominant_share,
+        "dominant_share": parts.get(dominant, math.nan) / whole,
         "tflops": facts.launches * facts.flops / one.kernel_us / 1e6,
         "ssp_w": whole,
     }
@@ -158,10 +145,7 @@ def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         latency_us, per_byte_us = nnls(
             np.column_stack([1 / time_us, size / time_us]), np.ones(len(size))
         )[0]
-        if per_byte_us:
-            bandwidth_gbs = 1 / (1e3 * per_byte_us)
-        else:
-            bandwidth_gbs = math.inf
+        bandwidth_gbs = 1 / (1e3 * per_byte_us) if per_byte_us else math.inf
         rows.append((name, len(size), latency_us, bandwidth_gbs, 1e3 * latency_us * bandwidth_gbs))
     return pd.DataFrame(
         rows, columns=["collective", "sizes", "latency_us", "bandwidth_gbs", "half_bytes"]
@@ -207,10 +191,7 @@ def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     for one in kernels:
         alone = by_name.get(one.facts.isolated)
         if alone is not None:
-            if TOTAL in one.components:
-                name = TOTAL
-            else:
-                name = next(iter(one.components))
+            name = TOTAL if TOTAL in one.components else next(iter(one.components))
             part, of_alone = one.components[name], alone.components[name]
             ratios = (
                 part.ssp.mean_w / of_alone.ssp.mean_w,

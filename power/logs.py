@@ -28,9 +28,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from importlib import resources
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -45,76 +47,14 @@ TOTAL: Final = "total"  # the component of a log that does not name any: all tha
 INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
 MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
 """Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
-_SCALES: Final[dict[str, dict[str, float]]] = {
-    "power_w": {"w": 1.0, "mw": 1e-3, "kw": 1e3},
-    "clock_mhz": {"mhz": 1.0, "ghz": 1e3, "khz": 1e-3, "hz": 1e-6},
-    "memory_clock_mhz": {"mhz": 1.0, "ghz": 1e3, "khz": 1e-3, "hz": 1e-6},
-    "temperature_c": {"c": 1.0, "°c": 1.0},
-    "utilisation": {"%": 1e-2},
-}
-_USUAL: Final = {column: next(iter(scales)) for column, scales in _SCALES.items()}
-_POWER: Final = (
-    ("power.draw.instant", INSTANT),
-    ("power.draw.average", AVERAGE),
-    ("power.draw", EITHER),
-    ("current_socket_power", INSTANT),
-    ("average_socket_power", AVERAGE),
-    ("socket_power", EITHER),
-    ("power_usage", EITHER),
-    ("pwr", EITHER),
-    ("current socket graphics package power", INSTANT),
-    ("average graphics package power", AVERAGE),
-    ("power_w", EITHER),
-    ("power", EITHER),
+_WORDS: Final[dict[str, Any]] = tomllib.loads(
+    resources.files("flopcast.power").joinpath("logs.toml").read_text(encoding="utf-8")
 )
+_SCALES: Final[dict[str, dict[str, float]]] = _WORDS["scales"]
+_USUAL: Final = {column: next(iter(scales)) for column, scales in _SCALES.items()}
+_POWER: Final = _WORDS["power"].items()
 """Names of the power in the order they are preferred where a log has several, and what they are."""
-_NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "clock_mhz": (
-        "clocks.current.sm",
-        "clocks.sm",
-        "clocks.current.graphics",
-        "clocks.gr",
-        "gfx_0_clk",
-        "gfx_clk",
-        "gfx_clock",
-        "pclk",
-        "sclk clock speed:",
-        "clock_mhz",
-    ),
-    "memory_clock_mhz": (
-        "clocks.current.memory",
-        "clocks.mem",
-        "mem_0_clk",
-        "mem_clk",
-        "mem_clock",
-        "mclk",
-        "mclk clock speed:",
-        "memory_clock_mhz",
-    ),
-    "temperature_c": (
-        "temperature.gpu",
-        "hotspot",
-        "hotspot_temperature",
-        "junction",
-        "gpu_temp",
-        "temperature (sensor junction)",
-        "temperature (sensor edge)",
-        "edge",
-        "edge_temperature",
-        "gpu_t",
-        "gtemp",
-        "temperature_c",
-    ),
-    "utilisation": (
-        "utilization.gpu",
-        "gfx_activity",
-        "gfx_util",
-        "gfx%",
-        "gpu use",
-        "sm",
-        "utilisation",
-    ),
-}
+_NAMES: Final[dict[str, list[str]]] = _WORDS["names"]
 _GPU: Final = ("index", "gpu", "device", "gpu_index")
 _GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 """Columns that distinguish GPUs in a log without their numbers; they are then numbered as they come."""
@@ -123,22 +63,9 @@ _DIGITS: Final = {"time_s": 9, "time_ms": 6, "time_us": 3, "time_ns": 0}
 """Decimal places of one of a unit that are nanoseconds."""
 _STAMPS: Final = {10: 9, 13: 6, 16: 3, 19: 0}
 """Digits of a number since 1970 (from 2001 to 2286), and the decimal places that are nanoseconds."""
-_OWN: Final = frozenset(
-    [name for name, _ in _POWER] + [name for names in _NAMES.values() for name in names]
-)
+_OWN: Final = frozenset([*_WORDS["power"], *chain.from_iterable(_NAMES.values())])
 """Names of columns that end in their unit."""
-_ABSENT: Final = (
-    "",
-    "-",
-    "n/a",
-    "[n/a]",
-    "[not supported]",
-    "[unknown error]",
-    "not supported",
-    "none",
-    "nan",
-    "unknown",
-)
+_ABSENT: Final = ("", *_WORDS["absent"])
 _STATED = re.compile(
     r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE
 )
@@ -215,9 +142,8 @@ def power_log(
         raise DataError(f"a log of {name} without a reading", source=source)
     commas = _read_commas(rows, source)
     table = _table(rows, name, powerless, source)
-    if powerless:
-        kept = table
-    else:
+    kept = table
+    if not powerless:
         kept = table[table["power_w"].notna()].reset_index(drop=True)
     kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut, "decimal_commas": commas}
     _check_order(kept, source)
@@ -364,18 +290,13 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
             raise DataError(f"is no JSON of a power log ({error})", source=source) from None
         place += len(content[place:]) - len(content[place:].lstrip(" \t\r\n,"))
         entries.append(document)
-    cards = []
+    cards = list[Row]()
     for entry in entries:
-        if isinstance(entry, dict):
-            for name, card in entry.items():
-                cards.append((name, card))
-    cards = [
-        (name, card)
-        for name, card in cards
-        if re.fullmatch(r"card\d+", name) and isinstance(card, dict)
-    ]
+        for name, card in entry.items() if isinstance(entry, dict) else ():
+            if re.fullmatch(r"card\d+", name) and isinstance(card, dict):
+                cards.append({"device": name, **_flat(card)})
     if cards:
-        return "rocm-smi JSON", [{"device": name, **_flat(card)} for name, card in cards], cut
+        return "rocm-smi JSON", cards, cut
     rows = [_flat(gpu) for gpu in _gpus(entries)]
     if not any("socket_power" in name for name in chain.from_iterable(rows)):
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
@@ -385,10 +306,7 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
 def _gpus(entries: Any) -> list[dict[str, Any]]:
     """Return amd-smi's record of each GPU, however it is wrapped."""
     if isinstance(entries, list):
-        result = []
-        for entry in entries:
-            result.extend(_gpus(entry))
-        return result
+        return list(chain.from_iterable(map(_gpus, entries)))
     if not isinstance(entries, dict):
         return []
     if "gpu_data" in entries:
@@ -414,54 +332,36 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
 
 
 def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataFrame:
-    keys = {}
-    for head in dict.fromkeys(chain.from_iterable(rows)):
-        keys[_split(head)[0]] = head
+    keys = {_split(head)[0]: head for head in chain.from_iterable(rows)}
     gpus = _gpu_numbers(rows, keys, source)
-    power: dict[
-        int, tuple[str, str]
-    ] = {}  # of each GPU its name and what it is: GPUs of one node may state others
+    # of each GPU its name and what it is: GPUs of one node may state others
+    power: dict[int, tuple[str, str]] = {}
     for key, what in _POWER:
-        if key in keys:
-            having = {
-                gpu
-                for row, gpu in zip(rows, gpus, strict=True)
-                if _present(_first(row.get(keys[key])))
-            }
-            power = dict.fromkeys(having, (key, what)) | power
+        for row, gpu in zip(rows, gpus, strict=True):
+            if key in keys and _present(_first(row.get(keys[key]))):
+                power.setdefault(gpu, (key, what))
     if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
-    chosen = {}
-    for column, names in _NAMES.items():
-        chosen[column] = next((key for key in names if key in keys), "")
     values = {}
-    for column, head in chosen.items():
-        if head:
-            unit = _split(keys[head])
-            values[column] = [_number(column, row.get(keys[head]), *unit, source) for row in rows]
+    for column, names in _NAMES.items():
+        if head := next((keys[key] for key in names if key in keys), ""):
+            values[column] = [_number(column, row.get(head), head, source) for row in rows]
+    watts = []
+    for row, gpu in zip(rows, gpus, strict=True):
+        head = keys[power[gpu][0]] if gpu in power else ""
+        watts.append(_number("power_w", row.get(head), head, source))
     time, clock = _times(rows, keys, source)
-    if (
-        name == "nvidia-smi CSV"
-        and clock != "none"
-        and not any(key in keys for key in (*_GPU, *_GPU_NAME))
-    ):
+    numbered = any(key in keys for key in (*_GPU, *_GPU_NAME))
+    if name == "nvidia-smi CSV" and clock != "none" and not numbered:
         times_ns = np.array(time, dtype=np.int64)
-        count = (
-            gpus_in_bursts(times_ns) if (times_ns % 10**9).any() else 1
-        )  # whole seconds say nothing
-        if count > 1:
+        count = gpus_in_bursts(times_ns)
+        if count > 1 and (times_ns % 10**9).any():  # whole seconds say nothing
             problem = (
                 f"the log seems to be of {count} GPUs, whose readings come together: add index to "
                 "the query"
             )
             raise DataError(problem, source=source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
-    watts = [
-        _number("power_w", row.get(keys[power[gpu][0]]), *_split(keys[power[gpu][0]]), source)
-        if gpu in power
-        else np.nan
-        for row, gpu in zip(rows, gpus, strict=True)
-    ]
     table = pd.DataFrame(
         {"time_ns": time, "gpu": gpus, "component": component, "power_w": watts, **values}
     )
@@ -503,7 +403,9 @@ def _first(cell: Any) -> Any:
     return cell
 
 
-def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
+def _number(column: str, cell: Any, head: str, source: str) -> float:
+    """Return a cell of the column with this head in the unit of our column, NaN where it has none."""
+    name, unit = _split(head)
     cell = _first(cell)
     if isinstance(cell, dict):
         cell = f"{cell.get('value')} {cell.get('unit', '')}"

@@ -143,10 +143,7 @@ def stitch(
     every = readings_of_interest(measured.times_ns, executions)
     timed = runs.table[runs.table["time_us"].notna() & runs.table["reason"].ne(FULLER_BIN)]
     every = every[(every["execution"] >= ssp_execution) & every["run"].isin(timed["run"])]
-    if later:
-        seen = golden[golden["execution"] >= ssp_execution]
-    else:
-        seen = golden
+    seen = golden[golden["execution"] >= ssp_execution] if later else golden
     rest = measured.executions.drop(seen.index)
     of_kernel = measured.executions["kernel"].eq(name)
     at, span_ns = measured.times_ns[steady["reading"]], 1e3 * (window_us or runs.kernel_us)
@@ -154,14 +151,10 @@ def stitch(
         float(covered_share(at, measured.executions[part], span_ns).mean())
         for part in (of_kernel, ~of_kernel)
     )
+    equations = None
     if removed_us:
-        if later:
-            warm = 0
-        else:
-            warm = execution - 1
+        warm = 0 if later else execution - 1
         equations = windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=warm)
-    else:
-        equations = None
     return Stitched(
         ssp_execution=ssp_execution,
         filled=filled,
@@ -198,10 +191,8 @@ def _steady_power(
     filled = starts.index[(starts >= window_us) & (starts.index >= execution)]
     if len(filled):
         return int(filled[0]), 1.0
-    needed, last = (
-        max(executions_published(kernel_us, window_us), execution),
-        int(starts.index.max()),
-    )
+    needed = max(executions_published(kernel_us, window_us), execution)
+    last = int(starts.index.max())
     number = min(needed, last)
     if number < execution or starts[number] < _LEAST_FULL * window_us:
         raise DataError(
@@ -239,24 +230,19 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     count = int(execution.max()) - earliest + 1
     stage = (execution - earliest) * min(STAGES, count) // count
     stages = [power_w[stage == one] for one in range(stage.max() + 1)]
-    measured_stages = [
-        place for place, readings in enumerate(stages) if len(readings) >= _LEAST_OF_STAGE
-    ]
-    if len(measured_stages) < _LEAST_OF_STAGE:
+    read = {place: watts for place, watts in enumerate(stages) if len(watts) >= _LEAST_OF_STAGE}
+    if len(read) < _LEAST_OF_STAGE:
         return Throttling(False, np.nan, np.nan, 0)
-    mean = np.array([stages[place].mean() for place in measured_stages])
-    error = np.array(
-        [stages[place].std(ddof=1) / np.sqrt(len(stages[place])) for place in measured_stages]
-    )
+    mean = np.array([watts.mean() for watts in read.values()])
+    error = np.array([watts.std(ddof=1) / np.sqrt(len(watts)) for watts in read.values()])
     peak = int(np.argmax(mean))
 
     def clear(end: int) -> bool:
         fall = mean[peak] - mean[end]
-        return bool(
-            fall > max(LEAST_FALL * mean[peak], STANDARD_ERRORS * np.hypot(error[peak], error[end]))
-        )
+        noise = STANDARD_ERRORS * np.hypot(error[peak], error[end])
+        return bool(fall > max(LEAST_FALL * mean[peak], noise))
 
-    first = int(execution[stage == measured_stages[peak]].min())
+    first = int(execution[stage == [*read][peak]].min())
     return Throttling(clear(0) and clear(-1), float(mean[peak]), float(mean[-1]), first)
 
 
@@ -529,10 +515,7 @@ def profile_files(
     for name in measured.kernels if kernel is None else [kernel]:
         try:
             profile = profile_kernel(measured, name, **settings)
-            if ablate:
-                without = without_steps(measured, name, **settings)
-            else:
-                without = {}
+            without = without_steps(measured, name, **settings) if ablate else {}
             profiles.append(replace(profile, without=without))
         except ParameterError:
             raise
@@ -540,22 +523,12 @@ def profile_files(
             errors[name] = error
     if not profiles:
         raise next(iter(errors.values()))
-    return PowerProfiles(
-        [replace(one, notes=(*one.notes, *power_log.notes)) for one in profiles],
-        measured.clocks,
-        interval,
-        tuple(
-            remark(
-                "power-kernel-left-out",
-                f"{name} is left out: {error!s}",
-                kernel=name,
-                reason=str(error),
-            )
-            for name, error in errors.items()
-        ),
-        cap_w,
-        idle_w,
-    )
+    left_out = list[Remark]()
+    for name, error in errors.items():
+        text = f"{name} is left out: {error!s}"
+        left_out.append(remark("power-kernel-left-out", text, kernel=name, reason=str(error)))
+    noted = [replace(one, notes=(*one.notes, *power_log.notes)) for one in profiles]
+    return PowerProfiles(noted, measured.clocks, interval, tuple(left_out), cap_w, idle_w)
 
 
 def _table_of(path: Path, rename: Mapping[str, str]) -> pd.DataFrame:
@@ -623,10 +596,7 @@ def profile_kernel(
             f"{runs.kernel_us:.4g} µs: log finer ones, or time {launches} launches back to back "
             "as one execution"
         )
-    if window_us is None:
-        window = measured.interval_us
-    else:
-        window = window_us
+    window = measured.interval_us if window_us is None else window_us
     stitched = stitch(
         measured,
         rows,
@@ -707,13 +677,10 @@ def _component(
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
     golden, equations = stitched.golden, stitched.equations
+    sse = deconvolved = None
     if len(stitched.first) >= LEAST_READINGS:
         sse = _curve(stitched.first, power_w)
-    else:
-        sse = None
-    if equations is None:
-        deconvolved = None
-    else:
+    if equations is not None:
         deconvolved = deconvolve(equations, power_w, cap_w=cap_w, seed=seed)
     return ComponentPower(
         component=name,
@@ -840,11 +807,10 @@ def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
         yield remark("power-over-the-cap", text, power_w=total.ssp.mean_w, cap_w=cap_w)
     for name, one in result.components.items():
         curve = one.deconvolved
-        if (
-            cap_w is None
-            or curve is None
-            or not (capped := float(np.mean(curve.power_w > 0.999 * cap_w)))
-        ):
+        if cap_w is None or curve is None:
+            continue
+        capped = float(np.mean(curve.power_w > 0.999 * cap_w))
+        if not capped:
             continue
         text = (
             f"{100 * capped:.0f} % of the curve of {name} with the window removed are at the cap "
@@ -905,10 +871,8 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
             "power-drift-unsure", text, drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us
         )
     if not clocks.drift_fitted:
-        yield remark(
-            "power-drift-unknown",
-            "one clock pair: the drift of the clocks is unknown and not corrected",
-        )
+        text = "one clock pair: the drift of the clocks is unknown and not corrected"
+        yield remark("power-drift-unknown", text)
 
 
 def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
@@ -923,10 +887,8 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     """
     rows = []
     for one in kernels:
-        if TOTAL in one.components:
-            whole = one.components[TOTAL].ssp.mean_w
-        else:
-            whole = np.nan
+        total = one.components.get(TOTAL)
+        whole = total.ssp.mean_w if total else np.nan
         rows += [
             {
                 "kernel": one.kernel,

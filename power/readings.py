@@ -99,10 +99,8 @@ def facts_of(rows: pd.DataFrame) -> Facts:
     """Return the facts in the checked executions of one kernel. Raises DataError: they contradict each other."""
     facts: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
-        if column in rows:
-            given = [one for one in rows[column].dropna().unique() if one != ""]
-        else:
-            given = []
+        stated = rows.get(column, pd.Series(dtype=object)).dropna().unique()
+        given = [value for value in stated if value != ""]
         if len(given) > 1:
             one, other = (value if isinstance(value, str) else f"{value:g}" for value in given[:2])
             raise DataError(
@@ -110,9 +108,9 @@ def facts_of(rows: pd.DataFrame) -> Facts:
                 "one"
             )
         if given:
-            facts["label" if column == "class" else column] = (
-                given[0] if isinstance(given[0], str) else float(given[0])
-            )
+            facts[column] = given[0] if isinstance(given[0], str) else float(given[0])
+    if "class" in facts:
+        facts["label"] = facts.pop("class")
     return Facts(**facts)
 
 
@@ -158,15 +156,13 @@ def read_log(
             "finer stamps",
             source=str(path),
         )
-    missing = table.attrs["left_out"]
-    text_of_missing = f"{missing} readings of the log have no power and are left out"
-    if missing:
-        without = [remark("power-log-readings-without-power", text_of_missing, readings=missing)]
-    else:
-        without = []
+    notes = list[Remark]()
+    if missing := table.attrs["left_out"]:
+        text_of_missing = f"{missing} readings of the log have no power and are left out"
+        notes.append(remark("power-log-readings-without-power", text_of_missing, readings=missing))
     readings, failed = _read_ones(check_power_log(chosen, str(path)))
-    notes = (*without, *failed, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"]))
-    return PowerLog(readings, clock, notes)
+    notes += [*failed, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"])]
+    return PowerLog(readings, clock, tuple(notes))
 
 
 def _read_log(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLog:
@@ -193,11 +189,9 @@ def _read_log(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLo
                 f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path)
             )
         rows = _of_gpu(rows, numbers, gpu, str(path))
+    limit = None
     if "limit_w" in rows:
-        limits = _number(rows, "limit_w", str(path))
-    else:
-        limits = pd.Series(dtype=float)
-    limit = None if limits.empty else float(limits.max())
+        limit = float(_number(rows, "limit_w", str(path)).max())
     readings, failed = _read_ones(check_power_log(rows, str(path)))
     return PowerLog(readings, GPU_CLOCK, (*failed, *_of_file(cut, commas)), limit)
 
@@ -237,10 +231,13 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
 
 def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
     """Return the remarks on how a log was written: it breaks off, or columns have decimal commas."""
-    broken = remark(
-        "power-log-cut-off", "the log breaks off within its last line, which is left out"
-    )
-    return (*([broken] if cut else []), *([decimal_commas(commas)] if commas else []))
+    notes = list[Remark]()
+    if cut:
+        text = "the log breaks off within its last line, which is left out"
+        notes.append(remark("power-log-cut-off", text))
+    if commas:
+        notes.append(decimal_commas(commas))
+    return tuple(notes)
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
@@ -309,11 +306,8 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
             f"executions last {typical:g} ns (median): start_ns and end_ns must be nanoseconds",
             source=source,
         )
-    optional = [
-        name
-        for name in ("run", "execution", "steady_from", "class", *FACTS, "collective")
-        if name in rows
-    ]
+    names = ("run", "execution", "steady_from", "class", *FACTS, "collective")
+    optional = [name for name in names if name in rows]
     for name in ("execution", "steady_from"):
         if name in optional:
             rows[name] = _whole(rows, name, source)
@@ -359,15 +353,11 @@ def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.Data
     )
     for name in needed:
         if name not in rows:
-            base = name.rpartition("_")[0]
-            others = [
-                one for one in rows if base and one != LINE and str(one).rpartition("_")[0] == base
-            ]
-            names = ", ".join(str(one) for one in rows if one != LINE)
+            base, names = name.rpartition("_")[0], [str(one) for one in rows if one != LINE]
+            others = [one for one in names if base and one.rpartition("_")[0] == base]
+            unit = f"the table has {', '.join(names)}"
             if others:
                 unit = f"{others[0]} is of another unit"
-            else:
-                unit = f"the table has {names}"
             raise DataError(f"no column {name}: {unit}", source=source)
     if rows.empty:
         raise DataError("the table has no rows", source=source)
@@ -423,8 +413,7 @@ def _refuse(rows: pd.DataFrame, wrong: pd.Series | np.ndarray, message: str, sou
     """Raise for the first wrong row, naming its line."""
     if wrong.any():
         row = int(np.argmax(np.asarray(wrong, dtype=bool)))
+        place = f"{source}, row {row + 1}"
         if LINE in rows:
             place = f"{source}:{rows[LINE].iloc[row]}"
-        else:
-            place = f"{source}, row {row + 1}"
         raise DataError(message, source=place)

@@ -119,12 +119,8 @@ class Plan:
                 f"execution, {self.logs} are "
                 f"wanted: make {needed} runs, or append executions to each run"
             )
-            figures = {
-                "runs": self.row.runs,
-                "expected": self.expected_logs,
-                "wanted": self.logs,
-                "needed": needed,
-            }
+            figures = {"runs": self.row.runs, "expected": self.expected_logs}
+            figures |= {"wanted": self.logs, "needed": needed}
             said.append(remark("power-plan-more-runs", text, **figures))
         if self.lag_us is None:
             text = (
@@ -190,16 +186,10 @@ def plan(
     appended = AFTER if steady_from > filled else 0
     if window_us >= COARSE_US:
         appended = _ceil(max(window_us, SWING_US if settling_us else 0.0) / kernel_us)
-    if row is None:
-        logs = None
-        expected_logs = math.nan
-    else:
-        logs = _ceil(kernel_us / row.log_every_us)
-        expected_logs = row.runs * kernel_us / period_us
+    logs, expected_logs, repeats = None, math.nan, _ceil(SHORTEST_US / kernel_us)
     if row:
-        repeats = 1
-    else:
-        repeats = _ceil(SHORTEST_US / kernel_us)
+        logs, repeats = _ceil(kernel_us / row.log_every_us), 1
+        expected_logs = row.runs * kernel_us / period_us
     return Plan(
         kernel_us=kernel_us,
         interval_us=window_us,
@@ -351,17 +341,12 @@ def apart(executions: pd.DataFrame) -> pd.DataFrame:
     among, name = order.map(len).gt(1), executions["kernel"]
     moved = among & among.groupby(name).transform("nunique").eq(2)
     several = order[moved].groupby(name[moved]).nunique().gt(1)
-    before = {}
-    for of in orders.unique():
-        for place, kernel_name in enumerate(of):
-            before[(of, kernel_name)] = of[place - 1]
     renamed = name.astype(object)
-    renamed[moved] = [
-        f"{kernel_name}, after {before[of, kernel_name]}"
-        if several[kernel_name]
-        else f"{kernel_name}, interleaved"
-        for of, kernel_name in zip(order[moved], name[moved], strict=True)
-    ]
+    for (of, kernel_name), rows in name[moved].groupby([order[moved], name[moved]]):
+        how = "interleaved"
+        if several[kernel_name]:
+            how = f"after {of[of.index(kernel_name) - 1]}"
+        renamed[rows.index] = f"{kernel_name}, {how}"
     return executions.assign(kernel=renamed.astype(name.dtype), isolated=name.where(moved, ""))
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +32,7 @@ from ..table.irregular import off_neighbours
 from .base import LINE, PARQUET, DataFile, Excluded, Note, Options, RawTable, Reader, register
 from .files import check_size, open_parquet
 from .labels import canonical_device
+from .words import vocabulary
 
 NAME: Final = "AIConfigurator"
 SUFFIX: Final = "_perf"
@@ -38,38 +40,10 @@ _MARKS: Final = frozenset({"op_name", "kernel_source"})
 _TIMES: Final = ("latency", "avg_ms")
 ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 """`framework`, lower case -> engine; tables of collectives name the library instead (`kernel_source`)."""
-SYSTEMS: Final = {
-    "a100_sxm": "A100 80GB SXM4",
-    "h100_sxm": "H100 SXM5",
-    "h200_sxm": "H200 SXM",
-    "b200_sxm": "B200 (HGX)",
-    "b300_sxm": "B300",
-    "gb200": "GB200 (per GPU)",
-    "gb300": "GB300 (per GPU)",
-    "l40s": "L40S",
-    "rtx_pro_6000_server": "RTX PRO 6000 (Server)",
-    "b60": "Arc Pro B60",
-}
+SYSTEMS: Final = vocabulary("aiconfigurator_systems")
 """Folders of the producer -> devices, for the few tables that name none in their rows."""
 Formats: TypeAlias = tuple[str, str, str]
-FORMATS: Final[dict[str, Formats]] = {
-    "bfloat16": ("bf16", "bf16", ""),
-    "float16": ("fp16", "fp16", ""),
-    "half": ("fp16", "fp16", ""),
-    "int8": ("int8", "int8", ""),
-    "fp8": ("fp8", "fp8", "tensor"),
-    "fp8_e4m3": ("fp8", "fp8", "tensor"),
-    "fp8_block": ("fp8", "fp8", "1x128"),
-    "nvfp4": ("fp4", "fp4", "1x16"),
-    "fp4": ("fp4", "fp4", "1x16"),
-    "int8_wo": ("bf16", "int8", "token"),
-    "int4_wo": ("bf16", "int4", "1x32"),
-    "sq": ("int8", "int8", "token"),
-    "w4afp8": ("fp8", "int4", "1x32"),
-    "w4a16_mxfp4": ("bf16", "fp4", "1x32"),
-    "w4a8_mxfp4_mxfp8": ("fp8", "fp4", "1x32"),
-    "default": ("bf16", "bf16", ""),
-}
+FORMATS: Final[dict[str, Formats]] = vocabulary("aiconfigurator_formats")
 """The producer's word of a format -> those of activations and of weights, and the layout of their scales.
 
 ``wo`` quantises weights alone, ``sq`` is SmoothQuant (a scale for each token and channel).
@@ -93,23 +67,26 @@ class Columns:
         """Whether there is such a column."""
         return name in self.table.column_names
 
-    def number(self, name: str) -> np.ndarray:
-        """Return a column of numbers."""
-        if not self.has(name):
-            raise DataError(
-                f"has no column {name!r} (columns: {few(self.table.column_names, 30)})",
-                source=str(self.path),
-            )
-        return self.table[name].to_numpy().astype(float)
-
-    def words(self, name: str) -> tuple[np.ndarray, list[str]]:
-        """Return the codes and distinct words of a column; a missing column is one empty word."""
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
         if not self.has(name):
             columns = few(self.table.column_names, 30)
             raise DataError(f"has no column {name!r} (columns: {columns})", source=str(self.path))
-        coded = (
-            self.table[name].cast(pa.string()).combine_chunks().fill_null("").dictionary_encode()
-        )
+        return self.table[name]
+
+    def number(self, *names: str, default: Any = None) -> np.ndarray:
+        """Return the first of the columns of numbers that is there, else the default."""
+        present = [name for name in names if self.has(name)]
+        if default is not None and not present:
+            return np.zeros(len(self)) + default
+        return self[(*present, *names)[0]].to_numpy().astype(float)
+
+    def numbers(self, **names: str) -> Rows:
+        """Return columns of numbers under our names."""
+        return {ours: self.number(name) for ours, name in names.items()}
+
+    def words(self, name: str) -> tuple[np.ndarray, list[str]]:
+        """Return the codes and distinct words of a column."""
+        coded = self[name].cast(pa.string()).combine_chunks().fill_null("").dictionary_encode()
         return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
 
     def mapped(self, name: str, make: Callable[[str], Any]) -> np.ndarray:
@@ -117,7 +94,7 @@ class Columns:
         codes, words = self.words(name)
         return np.array([make(word) for word in words], dtype=object)[codes]
 
-    def formats(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def formats(self, name: str) -> Rows:
         """Return formats of activations and weights, and the layout of scales, of a column that names formats.
 
         Raises DataError for a word that is not understood.
@@ -128,11 +105,16 @@ class Columns:
                 f"column {name!r} names a number format that is not known: {few(unknown)}",
                 source=str(self.path),
             )
-        a, b, scale = (
-            np.array(side, dtype=object)
-            for side in zip(*(FORMATS[word] for word in words), strict=True)
-        )
-        return a[codes], b[codes], scale[codes]
+        sides = np.array([FORMATS[word] for word in words], dtype=object).reshape(-1, 3)[codes].T
+        return dict(zip(("dtype_a", "dtype_b", "scale_block"), sides, strict=True))
+
+    def format(self, name: str) -> np.ndarray:
+        """Return the format of activations of a column that names formats."""
+        return self.formats(name)["dtype_a"]
+
+    def bytes(self, name: str) -> np.ndarray:
+        """Return the bytes of an element in the format that a column names."""
+        return np.array([_BITS[word] / 8 for word in self.format(name)])
 
 
 Rows: TypeAlias = dict[str, Any]
@@ -143,7 +125,7 @@ class Kind:
     """What the tables of one name hold."""
 
     op: str  # our operator; "" where a row is a whole part of a model whose work does not follow from the columns
-    # from the columns of a table to those of ours that the rows differ in
+    # from the columns of a table to those of ours that the rows differ in; a single value is that of every row
     rows: Callable[[Columns], Rows] = lambda table: {}
     # what is measured in a row -> microseconds in one of the unit, and the columns that make it up
     # together. Where there are several, each is a row of ours and its name a part of the variant.
@@ -151,18 +133,10 @@ class Kind:
 
 
 def _gemm(table: Columns) -> Rows:
-    a, b, scale = table.formats("gemm_dtype")
-    return {
-        **{name: table.number(name) for name in "mnk"},
-        "dtype_a": a,
-        "dtype_b": b,
-        "scale_block": scale,
-    }
+    return table.numbers(m="m", n="n", k="k") | table.formats("gemm_dtype")
 
 
-_WITHOUT_GATE: Final = frozenset(
-    {(2688, 1856, 128), (1024, 2688, 512), (4096, 2688, 512), (2048, 5120, 512), (8192, 5120, 512)}
-)
+_WITHOUT_GATE: Final = {tuple(layer) for layer in vocabulary("aiconfigurator")["without_gate"]}
 """Width, inner width and number of Nemotron's experts, which have no gate. TensorRT-LLM's tables
 call them "nongated", the others do not say it: where all experts are read, the fastest rows take
 2.1 to 2.6 times as long as the memory needs for one matrix of each, those of layers with a gate 3.2
@@ -171,93 +145,53 @@ times or more. Some kernels were measured with a gate all the same: by them thes
 
 
 def _moe(table: Columns) -> Rows:
-    a, b, scale = table.formats("moe_dtype")
-    width, inner, experts = (
-        table.number(name) for name in ("hidden_size", "inter_size", "num_experts")
-    )
+    sizes = table.numbers(model_dim="hidden_size", inter_dim="inter_size", experts="num_experts")
     named, fused, triton = (
         table.mapped("kernel_source", lambda word, part=part: part in word).astype(bool)
         for part in ("nongated", "vllm_fused_moe", "sglang_fused_moe_triton")
     )
     codes, releases = origin_of(table)["release"]
     early = np.array([release == "0.5.10" for release in releases])[codes]
-    all_the_same = fused | (triton & (early | (width == 1024)))
-    without = np.array(
-        [layer in _WITHOUT_GATE for layer in zip(width, inner, experts, strict=True)], dtype=bool
-    )
-    words = [
-        name for name in ("op_name", "distribution", "phase", "simulation_mode") if table.has(name)
-    ]
+    all_the_same = fused | (triton & (early | (sizes["model_dim"] == 1024)))
+    layers = zip(*sizes.values(), strict=True)
+    without = np.array([layer in _WITHOUT_GATE for layer in layers], dtype=bool)
     return {
-        "tokens": table.number("num_tokens"),
-        "model_dim": width,
-        "inter_dim": inner,
-        "experts": experts,
-        "topk": table.number("topk"),
-        "ep": table.number("moe_ep_size"),
-        "tp": table.number("moe_tp_size"),
+        **sizes,
+        **table.numbers(tokens="num_tokens", topk="topk", ep="moe_ep_size", tp="moe_tp_size"),
+        **table.formats("moe_dtype"),
         "gated": np.where(named | (without & ~all_the_same), 0.0, 1.0),
-        "dtype_a": a,
-        "dtype_b": b,
-        "scale_block": scale,
-        "variant": _joined(table, words),
+        "variant": _joined(table, "op_name", "distribution", "phase", "simulation_mode"),
     }
 
 
 def _mlp(table: Columns) -> Rows:
     """Return a dense gated layer: one expert that every token visits."""
-    a, b, scale = table.formats("quant_type")
-    one = np.ones(len(table))
     return {
-        "tokens": table.number("num_token"),
-        "model_dim": table.number("hidden_size"),
-        "inter_dim": table.number("intermediate_size"),
-        "experts": one,
-        "topk": one,
-        "gated": one,
-        "dtype_a": a,
-        "dtype_b": b,
-        "scale_block": scale,
-        "variant": _joined(table, ["op_name"]),
+        **table.numbers(tokens="num_token", model_dim="hidden_size", inter_dim="intermediate_size"),
+        **table.formats("quant_type"),
+        "experts": 1.0,
+        "topk": 1.0,
+        "gated": 1.0,
+        "variant": _joined(table, "op_name"),
     }
 
 
 def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
     """Return attention with separate keys; ``step`` tokens are in the cache before the ``isl`` new ones."""
-    a, _, _ = table.formats("attn_dtype")
-    if table.has("kv_cache_dtype"):
-        cache = table.formats("kv_cache_dtype")[0]
-    else:
-        cache = a
+    dtype = table.format("attn_dtype")
     heads, new = table.number("num_heads"), table.number("isl")
-    if table.has("num_key_value_heads"):
-        shared = table.number("num_key_value_heads")
-    else:
-        shared = heads
-    if table.has("step"):
-        past = table.number("step")
-    else:
-        past = np.zeros(len(table))
-    if table.has("window_size"):
-        window = table.number("window_size")
-    else:
-        window = np.zeros(len(table))
-    if decoding:
-        seq_q = np.ones(len(table))
-    else:
-        seq_q = new
+    shared = table.number("num_key_value_heads", default=heads)
     return {
-        "batch": table.number("batch_size"),
+        **table.numbers(batch="batch_size", head_dim="head_dim"),
         "heads": heads,
         "kv_heads": np.where(shared > 0, shared, heads),
-        "seq_q": seq_q,
-        "seq_kv": new + past,
-        "head_dim": table.number("head_dim"),
-        "causal": np.full(len(table), float(causal)),
-        "window": window,
-        "dtype_a": a,
-        "dtype_b": cache,
-        "dtype_out": np.full(len(table), "bf16", dtype=object),
+        "seq_q": 1.0 if decoding else new,
+        "seq_kv": new + table.number("step", default=0.0),
+        "causal": float(causal),
+        "window": table.number("window_size", default=0.0),
+        "dtype_a": dtype,
+        "dtype_b": table.format("kv_cache_dtype") if table.has("kv_cache_dtype") else dtype,
+        "dtype_out": "bf16",
     }
 
 
@@ -267,57 +201,39 @@ _LATENT, _ROPE, _NOPE, _VALUE = 512.0, 64.0, 128.0, 128.0
 
 def _latent(table: Columns, decoding: bool) -> Rows:
     """Return latent attention: keys of every head in the prompt, one latent key for all heads after it."""
-    a, _, _ = table.formats("mla_dtype")
-    heads, full = table.number("num_heads"), np.ones(len(table))
-    if decoding:
-        kv_heads = full
-        seq_q = full
-    else:
-        kv_heads = heads
-        seq_q = table.number("isl")
-    rows = {
-        "kv_heads": kv_heads,
-        "seq_q": seq_q,
-    }
-    return {
-        "batch": table.number("batch_size"),
+    heads = table.number("num_heads")
+    rows = table.numbers(batch="batch_size") | {
         "heads": heads,
-        **rows,
         "seq_kv": table.number("isl") + table.number("step"),
-        "head_dim": full * (_LATENT + _ROPE if decoding else _NOPE + _ROPE),
-        "head_dim_v": full * (_LATENT if decoding else _VALUE),
-        "causal": full,
-        "dtype_a": a,
-        "dtype_b": table.formats("kv_cache_dtype")[0],
-        "dtype_out": np.full(len(table), "bf16", dtype=object),
-        "variant": np.full(len(table), "latent" if decoding else "", dtype=object),
+        "causal": 1.0,
+        "dtype_a": table.format("mla_dtype"),
+        "dtype_b": table.format("kv_cache_dtype"),
+        "dtype_out": "bf16",
     }
+    if decoding:
+        sizes = {"kv_heads": 1.0, "seq_q": 1.0, "head_dim": _LATENT + _ROPE, "head_dim_v": _LATENT}
+        return rows | sizes | {"variant": "latent"}
+    sizes = {"kv_heads": heads, "head_dim": _NOPE + _ROPE, "head_dim_v": _VALUE, "variant": ""}
+    return rows | sizes | table.numbers(seq_q="isl")
 
 
 def _absorbed(table: Columns) -> Rows:
     """Return the products with the latent projections of each head, before attention (``pre``) and after it."""
-    a, b, scale = table.formats("bmm_dtype")
     before = table.mapped("op_name", lambda word: word.endswith("pre")).astype(bool)
     return {
-        "batch": table.number("num_heads"),
-        "m": table.number("num_tokens"),
+        **table.numbers(batch="num_heads", m="num_tokens"),
+        **table.formats("bmm_dtype"),
         "n": np.where(before, _LATENT, _VALUE),
         "k": np.where(before, _NOPE, _LATENT),
-        "dtype_a": a,
-        "dtype_b": b,
-        "scale_block": scale,
     }
 
 
 def _collective(table: Columns, dtype: str) -> Rows:
-    a = table.formats(dtype)[0]
-    size = np.array([_BITS[word] / 8 for word in a])
-    words = [name for name in ("op_name", "backend", "implementation") if table.has(name)]
     return {
-        "variant": _joined(table, words),
-        "dtype_a": a,
+        "variant": _joined(table, "op_name", "backend", "implementation"),
+        "dtype_a": table.format(dtype),
         "ranks": table.number("num_gpus"),
-        "message_bytes": table.number("message_size") * size,
+        "message_bytes": table.number("message_size") * table.bytes(dtype),
     }
 
 
@@ -327,115 +243,78 @@ _OF_GRACE: Final = 4.0  # GPUs of a node, and of one with superchips (GB200, GB3
 
 def _exchange(table: Columns) -> Rows:
     """Return tokens sent to the GPUs of their experts, or back: each to ``topk`` of them at most."""
-    short = table.has("num_token")
-    if short:
-        tokens, topk = ("num_token", "num_topk")
-    else:
-        tokens, topk = ("num_tokens", "topk")
-    size = np.full(len(table), 2.0)
+    size: Any = 2.0
     for name in ("comm_dtype", "moe_dtype"):
         if table.has(name):
-            size = np.array([_BITS[word] / 8 for word in table.formats(name)[0]])
-    ranks = next(
-        (table.number(name) for name in ("ep_size", "moe_ep_size") if table.has(name)), None
-    )
-    if ranks is None:  # of DeepEP, which takes whole nodes
-        grace = table.mapped(
-            "device", lambda word: _OF_GRACE if " GB" in word else _OF_A_NODE
-        ).astype(float)
-        ranks = table.number("node_num") * grace
-    words = [
-        one
-        for one in ("op_name", "phase", "comm_backend", "comm_dtype", "moe_dtype", "distribution")
-        if table.has(one)
-    ]
+            size = table.bytes(name)
+    if table.has("ep_size") or table.has("moe_ep_size"):
+        ranks = table.number("ep_size", "moe_ep_size")
+    else:  # of DeepEP, which takes whole nodes
+        grace = table.mapped("device", lambda word: _OF_GRACE if " GB" in word else _OF_A_NODE)
+        ranks = table.number("node_num") * grace.astype(float)
+    words = ("op_name", "phase", "comm_backend", "comm_dtype", "moe_dtype", "distribution")
     # As many bytes in shorter tokens are another problem: half of such times lie more than 1.1 to
     # 1.2 times apart.
-    numbers = [
-        one
-        for one in (
-            "hidden_size",
-            "num_experts",
-            "dispatch_sms",
-            "combine_sms",
-            "sms",
-            "topk",
-            "num_topk",
-        )
-        if table.has(one)
-    ]
+    numbers = (
+        "hidden_size",
+        "num_experts",
+        "dispatch_sms",
+        "combine_sms",
+        "sms",
+        "topk",
+        "num_topk",
+    )
+    tokens, topk = table.number("num_token", "num_tokens"), table.number("num_topk", "topk")
     return {
-        "variant": _joined(table, words, numbers, "all_to_all_v"),
+        "variant": _joined(table, *words, numbers=numbers, first="all_to_all_v"),
         "ranks": ranks,
-        "message_bytes": table.number(tokens)
-        * table.number(topk)
-        * table.number("hidden_size")
-        * size,
+        "message_bytes": tokens * topk * table.number("hidden_size") * size,
     }
 
 
 def _quantised(table: Columns) -> Rows:
-    a = np.full(len(table), "bf16", dtype=object)
-    return {
-        "rows": table.number("m"),
-        "cols": table.number("k"),
-        "dtype_a": a,
-        "dtype_out": table.formats("quant_dtype")[0],
-        "variant": np.full(len(table), "quantise", dtype=object),
-    }
+    fixed = {"dtype_a": "bf16", "dtype_out": table.format("quant_dtype"), "variant": "quantise"}
+    return table.numbers(rows="m", cols="k") | fixed
 
 
 def _scales(table: Columns) -> Rows:
-    a = np.full(len(table), "bf16", dtype=object)
-    table.formats("quant_dtype")
-    return {
-        "rows": table.number("m"),
-        "cols": table.number("k"),
-        "dtype_a": a,
-        "dtype_out": np.full(len(table), "fp32", dtype=object),
-        "variant": np.full(len(table), "amax", dtype=object),
-    }
+    return _quantised(table) | {"dtype_out": "fp32", "variant": "amax"}
 
 
 def _recurrent(table: Columns) -> Rows:
     """Return convolutions and recurrences of linear attention: ``kernel_source`` says which of them a row is."""
     if table.has("nheads"):
-        heads, shared, dim, dim_v = "nheads", "n_groups", "d_state", "head_dim"
+        names = ("nheads", "n_groups", "d_state", "head_dim")
     else:
-        heads, shared, dim, dim_v = "num_v_heads", "num_k_heads", "head_k_dim", "head_v_dim"
-    heads_, shared_, dim_, dim_v_ = (table.number(name) for name in (heads, shared, dim, dim_v))
+        names = ("num_v_heads", "num_k_heads", "head_k_dim", "head_v_dim")
+    heads, shared, dim, dim_v = map(table.number, names)
     conv = table.mapped("kernel_source", lambda word: "conv1d" in word).astype(bool)
-    channels = 2 * shared_ * dim_ + heads_ * dim_v_
     return {
+        **table.numbers(batch="batch_size", seq="seq_len"),
         "op": np.where(conv, "causal_conv", "linear_attention").astype(object),
-        "batch": table.number("batch_size"),
-        "seq": table.number("seq_len"),
-        "heads": np.where(conv, np.nan, heads_),
-        "key_heads": np.where(conv, np.nan, shared_),
-        "head_dim": np.where(conv, np.nan, dim_),
-        "head_dim_v": np.where(conv, np.nan, dim_v_),
-        "channels": np.where(conv, channels, np.nan),
+        "heads": np.where(conv, np.nan, heads),
+        "key_heads": np.where(conv, np.nan, shared),
+        "head_dim": np.where(conv, np.nan, dim),
+        "head_dim_v": np.where(conv, np.nan, dim_v),
+        "channels": np.where(conv, 2 * shared * dim + heads * dim_v, np.nan),
         "width": np.where(conv, table.number("d_conv"), np.nan),
-        "dtype_a": np.full(len(table), "bf16", dtype=object),
-        "variant": _joined(table, ["phase"]),
+        "dtype_a": "bf16",
+        "variant": _joined(table, "phase"),
     }
 
 
 def _joined(
-    table: Columns, words: Sequence[str], numbers: Sequence[str] = (), first: str = ""
+    table: Columns, *words: str, numbers: Sequence[str] = (), first: str = ""
 ) -> np.ndarray:
-    """Return the words and numbers of some columns together: "moe balanced", "all_to_all_v ll experts=128"."""
-    parts = [table.mapped(name, str) for name in words]
-    for number in numbers:
-        parts.append(
-            np.array([f"{number}={measured:g}" for measured in table.number(number)], dtype=object)
-        )
-    joined = np.full(len(table), first, dtype=object)
-    for part in parts:
-        if first or part is not parts[0]:
-            joined = np.where(joined == "", part, joined + " " + part)
-        else:
-            joined = part
+    """Return the words and numbers of columns that are there: "moe balanced", "all_to_all_v ll experts=128"."""
+    parts = [np.full(len(table), first, dtype=object)] if first else []
+    parts += [table.mapped(name, str) for name in words if table.has(name)]
+    for name in filter(table.has, numbers):
+        sizes = [f"{name}={size:g}" for size in table.number(name)]
+        parts.append(np.array(sizes, dtype=object))
+    joined, *others = parts
+    for part in others:
+        joined = np.where(joined == "", part, joined + " " + part)
     return joined
 
 
@@ -446,22 +325,26 @@ _PARTS: Final = {
 }
 _LOW: Final = {"dispatch": (1.0, ("dispatch_avg_t_us",)), "combine": (1.0, ("combine_avg_t_us",))}
 _MODULE: Final = Kind("")
+_LAYER: Final = Kind("moe", _mlp)
+_EXPERTS: Final = Kind("moe", _moe)
+_SCANS: Final = Kind("linear_attention", _recurrent)
+_NCCL: Final = Kind("collective", partial(_collective, dtype="nccl_dtype"))
 KINDS: Final[dict[str, Kind]] = {
     "gemm": Kind("gemm", _gemm),
-    "moe": Kind("moe", _moe),
-    "wideep_moe": Kind("moe", _moe),
-    "wideep_context_moe": Kind("moe", _moe),
-    "wideep_generation_moe": Kind("moe", _moe),
-    "wideep_context_mlp": Kind("moe", _mlp),
-    "wideep_generation_mlp": Kind("moe", _mlp),
+    "moe": _EXPERTS,
+    "wideep_moe": _EXPERTS,
+    "wideep_context_moe": _EXPERTS,
+    "wideep_generation_moe": _EXPERTS,
+    "wideep_context_mlp": _LAYER,
+    "wideep_generation_mlp": _LAYER,
     "context_attention": Kind("attention", partial(_attention, causal=True)),
     "generation_attention": Kind("attention", partial(_attention, causal=True, decoding=True)),
     "encoder_attention": Kind("attention", partial(_attention, causal=False)),
     "context_mla": Kind("attention", partial(_latent, decoding=False)),
     "generation_mla": Kind("attention", partial(_latent, decoding=True)),
     "mla_bmm": Kind("batched_gemm", _absorbed),
-    "nccl": Kind("collective", partial(_collective, dtype="nccl_dtype")),
-    "oneccl": Kind("collective", partial(_collective, dtype="nccl_dtype")),
+    "nccl": _NCCL,
+    "oneccl": _NCCL,
     "custom_allreduce": Kind("collective", partial(_collective, dtype="allreduce_dtype")),
     "trtllm_alltoall": Kind("collective", _exchange),
     "moe_a2a": Kind("collective", _exchange, {"": (1.0, ("transmit_us", "notify_us"))}),
@@ -469,34 +352,10 @@ KINDS: Final[dict[str, Kind]] = {
     "wideep_deepep_ll": Kind("collective", _exchange, _LOW),
     "scale_matrix": Kind("copy", _quantised),
     "computescale": Kind("reduction", _scales),
-    "gdn": Kind("linear_attention", _recurrent),
-    "kda": Kind("linear_attention", _recurrent),
-    "mamba2": Kind("linear_attention", _recurrent),
-    **dict.fromkeys(
-        (
-            "dsa_context_module",
-            "dsa_generation_module",
-            "dsv4_csa_context_module",
-            "dsv4_csa_generation_module",
-            "dsv4_hca_context_module",
-            "dsv4_hca_generation_module",
-            "dsv4_csa_topk_calib",
-            "dsv4_paged_mqa_logits_module",
-            "dsv4_hca_attn_module",
-            "dsv4_megamoe_module",
-            "glm5_topk_module",
-            "glm5_dsa_attn_module",
-            "glm5_mqa_logits_module",
-            "msa_context_module",
-            "msa_generation_module",
-            "mla_context_module",
-            "mla_generation_module",
-            "wideep_context_mla",
-            "wideep_generation_mla",
-            "mhc_module",
-        ),
-        _MODULE,
-    ),
+    "gdn": _SCANS,
+    "kda": _SCANS,
+    "mamba2": _SCANS,
+    **dict.fromkeys(vocabulary("aiconfigurator")["modules"], _MODULE),
 }
 """What the tables are by name, without ``_perf.parquet``."""
 
@@ -528,12 +387,11 @@ def engine_of(framework: str, kernel_source: str) -> str:
 def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
     """Return the microseconds of each timed step of the rows."""
     if kind is not None and kind.times:
-        result = {}
-        for name, (factor, columns) in kind.times.items():
-            result[name] = factor * np.sum([table.number(column) for column in columns], axis=0)
-        return result
-    column = next((name for name in _TIMES if table.has(name)), "latency")
-    return {"": table.number(column) * _MS}
+        return {
+            name: factor * np.sum([*map(table.number, columns)], axis=0)
+            for name, (factor, columns) in kind.times.items()
+        }
+    return {"": table.number(*_TIMES) * _MS}
 
 
 def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
@@ -552,26 +410,20 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
 
     codes, words = column("device")
     folder = SYSTEMS.get(parts[-5] if len(parts) > 4 else "")
-    origins = [
-        canonical_device(word) for word in words
-    ]  # "NVIDIA H100" is several GPUs: the folder says which
-    device = (
-        codes,
-        [
-            SYSTEMS.get(word) or (folder if unknown and folder else name)
-            for word, (name, unknown) in zip(words, origins, strict=True)
-        ],
-    )
+    devices = []
+    for word in words:
+        name, unknown = canonical_device(word)
+        if unknown and folder:  # "NVIDIA H100" is several GPUs: the folder says which
+            name = folder
+        devices.append(SYSTEMS.get(word) or name)
     frameworks, engines = column("framework")
     kernels, sources = table.words("kernel_source")
-    both = frameworks * len(sources) + kernels
-    names = []
-    for one in engines:
-        for other in sources:
-            names.append(engine_of(one, other))
     return {
-        "device": device,
-        "engine": (both, names),
+        "device": (codes, devices),
+        "engine": (
+            frameworks * len(sources) + kernels,
+            [engine_of(*pair) for pair in product(engines, sources)],
+        ),
         "release": column("version"),
         "kernel_source": (kernels, sources),
     }
@@ -580,8 +432,11 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
 def read_rows(table: Columns, kind: Kind) -> Rows:
     """Return the rows of a table as columns of the measurement table; a row with several times becomes several rows."""
     origin, times = origin_of(table), _time(table, kind)
-    rows = kind.rows(table)
-    rows.setdefault("op", np.full(len(table), kind.op, dtype=object))
+    rows = {"op": kind.op} | kind.rows(table)
+    for name, value in rows.items():
+        if not isinstance(value, np.ndarray):
+            kept = object if isinstance(value, str) else float
+            rows[name] = np.full(len(table), value, dtype=kept)
     for name, (codes, words) in origin.items():
         rows[name] = np.array(words, dtype=object)[codes]
     rows["family"] = rows["engine"]
@@ -596,12 +451,7 @@ def read_rows(table: Columns, kind: Kind) -> Rows:
         if name:
             part["variant"] = np.array([f"{word} {name}" for word in rows["variant"]], dtype=object)
         parts.append(part)
-    if len(parts) == 1:
-        return parts[0]
-    joined = {}
-    for key in parts[0]:
-        joined[key] = np.concatenate([piece[key] for piece in parts])
-    return joined
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")
@@ -610,10 +460,7 @@ _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")
 
 def _asked(condition: Condition, column: str) -> list[str]:
     """Return the words that a condition on a column of words allows, as the measurement table spells them."""
-    words = []
-    for text in condition.texts:
-        for part in text.split(","):
-            words.append(part.strip())
+    words = [word.strip() for word in ",".join(condition.texts).split(",")]
     if column == "op":
         return [canonical_op(word) for word in words]
     if column in ("engine", "family"):
@@ -628,34 +475,22 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     kind = KINDS.get(kind_of(path))
     if kind is None:
         return None
-    if kind.rows is _recurrent:
-        ops = {"linear_attention", "causal_conv"}
-    else:
-        ops = {kind.op}
-    passed = 0
-    for one in where:
-        if one.column == "op":
-            if not ops & set(_asked(one, "op")):
-                return Excluded(str(one), "op", tuple(sorted(ops - {""})), passed)
-            passed += 1
+    ops = {kind.op, "causal_conv"} if kind is _SCANS else {kind.op}
+    of_op = [one for one in where if one.column == "op"]
     words = [one for one in where if one.column in ("device", "engine", "family", "release")]
-    if not words:
-        return None
+    out = unmet(of_op, {"op": ops})
+    if out or not words:
+        return out
     # A file is of one device, engine and version: the statistics of its columns say of which.
     with open_parquet(path, 2**40) as file:
-        names = [
-            name
-            for name in ("framework", "version", "device", "kernel_source")
-            if name in file.schema_arrow.names
-        ]
-        first = _constants(file, names)
+        first = _constants(file, ("framework", "version", "device", "kernel_source"))
     if first is None:
         return None
     origin = origin_of(Columns(first, path))
     held = {}
     for name, (codes, values) in origin.items():
         held[name] = {values[code] for code in codes.tolist()}
-    return unmet(words, {**held, "family": held["engine"]}, passed)
+    return unmet(words, {**held, "family": held["engine"]}, len(of_op))
 
 
 def unmet(
@@ -665,7 +500,8 @@ def unmet(
     for one in where:
         if one.column in held:
             if not set(held[one.column]) & set(_asked(one, one.column)):
-                return Excluded(str(one), one.column, tuple(sorted(held[one.column])), passed)
+                values = sorted(filter(None, held[one.column]))
+                return Excluded(str(one), one.column, tuple(values), passed)
             passed += 1
     return None
 
@@ -676,8 +512,9 @@ def _constants(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table | None:
     Of kernels any will do but libraries of collectives.
     """
     values: dict[str, str] = {}
-    for name in names:
-        place = file.schema_arrow.names.index(name)
+    columns = file.schema_arrow.names
+    for name in filter(columns.__contains__, names):
+        place = columns.index(name)
         for group in range(file.metadata.num_row_groups):
             statistics = file.metadata.row_group(group).column(place).statistics
             if statistics is None or not statistics.has_min_max:
@@ -717,14 +554,12 @@ class AIConfiguratorReader(Reader):
         with open_parquet(path, options.table_bytes) as file:
             count = file.metadata.num_rows
             if kind is None or not kind.op:
-                if kind is None:
-                    code, text = ("unknown-table", f"tables of unknown kind are left out: {name}")
-                else:
-                    code, text = (
-                        "module-table",
-                        f"whole modules are left out, of which no column tells the work: {name}",
-                    )
-                return RawTable(notes=[Note(remark(code, text, table=name), count)])
+                code, what = "unknown-table", "tables of unknown kind are left out"
+                if kind is not None:
+                    code = "module-table"
+                    what = "whole modules are left out, of which no column tells the work"
+                said = remark(code, f"{what}: {name}", table=name)
+                return RawTable(notes=[Note(said, count)])
             check_size(count * len(file.schema_arrow.names) * 8, options.table_bytes, path)
             rows = read_rows(Columns(file.read(), path), kind)
             kept = np.ones(len(rows[LINE]), dtype=bool)
@@ -733,10 +568,9 @@ class AIConfiguratorReader(Reader):
                     kept &= np.isin(rows[one.column].astype(str), _asked(one, one.column))
             if options.devices:
                 kept &= np.isin(rows["device"].astype(str), list(options.devices))
-            asked = {
-                column: values if kept.all() else values[kept] for column, values in rows.items()
+            cells = {
+                column: pa.array(values[kept], from_pandas=True) for column, values in rows.items()
             }
-            cells = {column: pa.array(values, from_pandas=True) for column, values in asked.items()}
             cells["campaign"] = pa.array([name] * int(kept.sum()), pa.string())
             return RawTable(cells=pa.table(cells))
 
@@ -822,10 +656,7 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
         mixed = (key ^ values) + np.uint64(0x9E3779B97F4A7C15 + 2 * place)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         key = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    if changing:
-        size = table.number(along)
-    else:
-        size = np.zeros(len(table))
+    size = table.number(along) if changing else np.zeros(len(table))
     order = np.lexsort((size, key))
     key, size, time = key[order], size[order], micros[order]
     same = (key[1:] == key[:-1]) & (size[1:] == size[:-1])

@@ -37,6 +37,7 @@ from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import device_of_gfx
 from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
 from .labels import device_of
+from .words import vocabulary
 
 _GEMM = frozenset({"m", "n", "k"})
 _MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
@@ -71,36 +72,8 @@ class _Family:
 #: FP8 block scales are 1x128 for activations (128x128 for weights), MX scales 1x32, the rest one scale per token.
 #: `a8w8` without a `q_dtype_w` column is the batched row-wise kernel, which is INT8. Formats of fewer than 8 bits
 #: have MX scales always.
-_FAMILIES = {
-    "a8w8_blockscale": _Family("fp8", "1x128"),
-    "a8w8_blockscale_bpreshuffle": _Family("fp8", "1x128"),
-    "a8w8_blockscale_mxscale": _Family("fp8", "1x128"),
-    "a8w8_blockscale_mxscale_bpreshuffle": _Family("fp8", "1x128"),
-    "a8w8_bpreshuffle": _Family("fp8", "token"),
-    "a8w8_bpreshuffle_mxfp8": _Family("fp8", "1x32"),
-    "mxfp8": _Family("fp8", "1x32"),
-    "a8w8": _Family("int8", "token"),
-    "a4w4": _Family("fp4", "1x32"),
-    "a4w4_blockscale": _Family("fp4", "1x32"),
-    "a6w6": _Family("fp6", "1x32"),
-    "a6w6_blockscale": _Family("fp6", "1x32"),
-    "a4w6": _Family("fp4", "1x32", "fp6"),
-    "a6w4": _Family("fp6", "1x32", "fp4"),
-    "a8w4": _Family("fp8", "1x32", "fp4"),
-    "a16w4": _Family("bf16", "1x32", "fp4"),
-    "a16w8_mxfp8": _Family("bf16", "1x32", "fp8"),
-    "a16w16": _Family("bf16", ""),
-    "bf16": _Family("bf16", ""),
-    "fp16": _Family("fp16", ""),
-}
-_QUANTISATION = {
-    "no": "",
-    "per_tensor": "tensor",
-    "per_token": "token",
-    "per_1x128": "1x128",
-    "per_128x128": "128x128",
-    "per_1x32": "1x32",
-}
+_FAMILIES = {name: _Family(*given) for name, given in vocabulary("aiter_families").items()}
+_QUANTISATION = vocabulary("aiter_quantisation")
 
 
 @register

@@ -25,7 +25,7 @@ from .base import LINE, Options, register
 from .files import short_lines
 from .labels import TIME_UNITS
 from .records import Records, Row, number, product, scaled
-from .words import words
+from .words import vocabulary
 
 _SNIFF: Final = re.compile(rb"(?m)^Best Perf for[^\n]{0,400}\bM = \d")
 _BEST: Final = re.compile(
@@ -33,8 +33,8 @@ _BEST: Final = re.compile(
 )
 _STATED: Final = re.compile(r"(?<![A-Za-z_])(?P<name>[A-Za-z_]++)\s*+=\s*+(?P<value>[\w.]+)")
 _RATE: Final = re.compile(r"(?<![\d.e+])(?P<rate>\d[\d.e+]*+)\s*+TFlops")
-_FORMATS: Final = words("ck_profiler_formats")
-_LETTERS: Final = words("ck_profiler_layouts")
+_FORMATS: Final = vocabulary("ck_profiler_formats")
+_LETTERS: Final = vocabulary("ck_profiler_layouts")
 
 
 @register

@@ -20,11 +20,11 @@ from .base import LINE, Options, register
 from .files import csv_header, text
 from .labels import TIME_UNITS
 from .records import Records, Row, csv_records, number, product, refused, scaled
-from .words import words
+from .words import vocabulary
 
 _COLUMNS: Final = frozenset({"operationkind", "disposition", "runtime", "gflops"})
-_FORMATS: Final = words("cutlass_formats")
-_LETTERS: Final = words("cutlass_layouts")
+_FORMATS: Final = vocabulary("cutlass_formats")
+_LETTERS: Final = vocabulary("cutlass_layouts")
 _WRONG: Final = frozenset({"incorrect", "failed", "not_supported", "not_run"})
 
 

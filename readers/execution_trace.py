@@ -30,7 +30,7 @@ import re
 import struct
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -47,6 +47,7 @@ from ..table.measurements import as_text
 from ..traces.dispatches import KERNEL, Finding, Trace
 from .base import TRACE_BYTES
 from .files import content
+from .words import vocabulary
 
 _RECORD = "record_param_comms"
 LAUNCH = "nccl:"
@@ -81,58 +82,40 @@ class ExecutionTrace:
     spread: float = 0.0
 
 
-@dataclass
-class NodeColumns:
-    """Columns of nodes, filled row by row."""
-
-    id: list[int | None] = field(default_factory=list)
-    rf_id: list[int | None] = field(default_factory=list)
-    parent: list[int | None] = field(default_factory=list)
-    name: list[str] = field(default_factory=list)
-    inputs: list[str | None] = field(default_factory=list)
-    collective: list[str] = field(default_factory=list)
-    collective_bytes: list[int | None] = field(default_factory=list)
-    elements: list[int | None] = field(default_factory=list)
-    dtype: list[str] = field(default_factory=list)
-    group_size: list[int | None] = field(default_factory=list)
-    kernel_backend: list[str] = field(default_factory=list)
-    kernel_file: list[str] = field(default_factory=list)
-    duration_us: list[int | None] = field(default_factory=list)
-    on_cpu: list[bool | None] = field(default_factory=list)
-    storages: list[tuple[int, ...]] = field(default_factory=list)
-    waits: list[tuple[int, ...]] = field(default_factory=list)
+Node = dict[str, Any]
+"""A node: its columns, of which those that it lacks are missing."""
+_COUNTS = ("id", "rf_id", "parent", "group_size", "duration_us")
+_TEXTS = ("name", "inputs", "collective", "kernel_backend", "kernel_file")
+_LISTS = ("storages", "waits")
+_STATED = ("collective_bytes", "elements", "dtype", "on_cpu")
 
 
 def trace_of(
-    schema: str, pid: int | None, time: str, columns: NodeColumns, source: str
+    schema: str, pid: int | None, time: str, nodes: Sequence[Node], source: str
 ) -> ExecutionTrace:
     """Return the execution trace of these nodes.
 
     `inputs` is None where they cannot be read; `elements` with `dtype` may stand for
     `collective_bytes`.
     """
-    numbers = ("id", "rf_id", "parent", "group_size", "duration_us")
-    words = ("name", "inputs", "collective", "kernel_backend", "kernel_file")
-    table = pd.DataFrame(
-        {name: pd.Series(getattr(columns, name), dtype="Int64") for name in numbers}
-    )
-    for name in words:
-        table[name] = pd.Series([word or "" for word in getattr(columns, name)], dtype="str")
+    given = pd.DataFrame(nodes, columns=[*_COUNTS, *_TEXTS, *_LISTS, *_STATED], dtype=object)
+    table = given[[*_COUNTS]].astype("Int64")
+    for name in _TEXTS:
+        table[name] = as_text(given[name])
     table["rf_id"] = table["rf_id"].mask((table["rf_id"] <= 0).fillna(False))
-    stated = pd.Series(columns.collective_bytes, dtype="Int64")
-    bits = canonical_dtypes(pd.Series(columns.dtype, dtype="str")).map(BITS).astype("Float64")
-    elements = pd.Series(columns.elements, dtype="Float64")
-    counted = pd.Series(np.ceil((elements * bits / 8).to_numpy(dtype=float, na_value=np.nan)))
+    bits = canonical_dtypes(as_text(given["dtype"])).map(BITS).astype("Float64")
+    sizes = given["elements"].astype("Float64") * bits / 8
+    counted = pd.Series(np.ceil(sizes.to_numpy(dtype=float, na_value=np.nan)))
+    stated = given["collective_bytes"].astype("Int64")
     table["collective_bytes"] = stated.fillna(counted.where(counted < 2.0**53).astype("Int64"))
-    table["on_cpu"] = pd.Series(columns.on_cpu, dtype="boolean")
-    table["storages"] = pd.Series(columns.storages, dtype=object)
-    table["waits"] = pd.Series(columns.waits, dtype=object)
-    unread = int(sum(inputs is None for inputs in columns.inputs))
+    table["on_cpu"] = given["on_cpu"].astype("boolean")
+    for name in _LISTS:
+        table[name] = given[name]
+    unread = sum(node["inputs"] is None for node in nodes)
     text = f"{source}: arguments that do not fit their types are left out (nodes: {unread})"
+    notes = []
     if unread:
-        notes = [remark("arguments-left-out", text, trace=source, nodes=unread)]
-    else:
-        notes = []
+        notes.append(remark("arguments-left-out", text, trace=source, nodes=unread))
     # PyTorch describes a collective on `record_param_comms` and launches it in that node's child
     # "nccl:...".
     described = table[
@@ -272,22 +255,10 @@ _ID, _NAME, _TYPE, _PARENTS, _WAITS, _DURATION, _INPUTS, _ATTRIBUTE = 1, 2, 3, 4
 #: `NodeType`: point-to-point messages have no `comm_type`.
 _POINT_TO_POINT = {5: "send", 6: "recv"}
 #: `CollectiveCommType`, under the names that PyTorch gives the same collectives.
-_COLLECTIVES = {
-    0: "allreduce",
-    1: "reduce",
-    2: "allgather",
-    3: "gather",
-    4: "scatter",
-    5: "broadcast",
-    6: "all_to_all",
-    7: "reduce_scatter",
-    8: "reduce_scatter",
-    9: "barrier",
-}
+_COLLECTIVES = vocabulary("chakra_collectives")
 #: Fields of `AttributeProto` with one whole number; those with "zigzag" encoding apart.
 _INTEGERS, _ZIGZAG, _BOOL, _STRING = frozenset({7, 9, 11, 13}), frozenset({15, 17}), 27, 29
 _FIXED = {19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
-_SIZES = ("comm_size", "pg_size")
 _PIECE = re.compile(r"\(\d+\)$")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _TOKEN = re.compile(
@@ -324,7 +295,7 @@ def is_chakra(head: bytes) -> bool:
 
 def read_chakra(data: bytes, source: str) -> ExecutionTrace:
     """Return the contents of a Chakra trace (see :func:`is_chakra`); a DataError if a message is damaged."""
-    columns = NodeColumns()
+    nodes = list[Node]()
     version, header = "", dict[str, object]()
     number = 0
     try:
@@ -337,20 +308,17 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
             if number == 1:
                 version, header = _metadata(message)
             else:
-                _add_message(columns, message)
+                nodes.append(_node(message))
     except (_WireError, UnicodeDecodeError) as error:
         raise DataError(
             f"message {number} of the Chakra trace or the next is damaged ({error})", source=source
         ) from error
-    schema, time = (
-        value if isinstance(value, str) else ""
-        for value in (header.get("schema"), header.get("time"))
-    )
+    schema, time = _word(header.get("schema")), _word(header.get("time"))
     try:
         spread = float(str(header.get("spread", 0.0)))
     except ValueError:
         spread = 0.0
-    trace = trace_of(schema or version, int64(header.get("pid")), time, columns, source)
+    trace = trace_of(schema or version, int64(header.get("pid")), time, nodes, source)
     return replace(trace, spread=spread if 0.0 <= spread < 10.0 else 0.0)
 
 
@@ -429,7 +397,8 @@ def _whole_number(key: int, value: int) -> int | bool | None:
     return None
 
 
-def _add_message(columns: NodeColumns, message: bytes) -> None:
+def _node(message: bytes) -> Node:
+    """Return a node of a Chakra trace."""
     fields: dict[int, int | bytes] = {}
     attributes: dict[str, object] = {}
     waits: list[int] = []
@@ -441,45 +410,36 @@ def _add_message(columns: NodeColumns, message: bytes) -> None:
         else:
             fields.setdefault(key, value)
     on_cpu = attributes.get("is_cpu_op")
-    columns.id.append(int64(fields.get(_ID, 0)))
-    columns.rf_id.append(int64(attributes.get("rf_id")))
-    columns.parent.append(next(iter(_repeated(fields.get(_PARENTS, b""))), None))
-    columns.name.append(
-        _PIECE.sub("", _text(fields.get(_NAME)))
-        if on_cpu is not False
-        else _text(fields.get(_NAME))
-    )
-    described = fields.get(_INPUTS)
+    name = _text(fields.get(_NAME))
+    described, texts = fields.get(_INPUTS), dict[int, str]()
     inputs: str | None = ""
     memory: tuple[int, ...] = ()
     if isinstance(described, bytes):
-        texts = {
-            key: value.decode() for key, value in _fields(described) if isinstance(value, bytes)
-        }
+        for key, value in _fields(described):
+            if isinstance(value, bytes):
+                texts[key] = value.decode()
         inputs, memory = _arguments(*(texts.get(key, "[]") for key in (1, 2, 3)))
-    columns.inputs.append(inputs)
-    columns.storages.append(memory)
-    columns.waits.append(tuple(waits))
     kind, stated = fields.get(_TYPE), int64(attributes.get("comm_type"))
+    collective = _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
     if stated is not None:
-        collective = _COLLECTIVES.get(stated, f"collective {stated}")
-    else:
-        if isinstance(kind, int):
-            collective = _POINT_TO_POINT.get(kind, "")
-        else:
-            collective = ""
-    size, ranks = map(int64, map(attributes.get, _SIZES))
-    columns.collective.append(collective)
-    columns.collective_bytes.append(
-        size * ranks if collective == "allgather" and size and ranks else size
-    )
-    columns.elements.append(None)
-    columns.dtype.append("")
-    columns.group_size.append(ranks)
-    columns.kernel_backend.append("")
-    columns.kernel_file.append("")
-    columns.duration_us.append(int64(fields.get(_DURATION)))
-    columns.on_cpu.append(on_cpu if isinstance(on_cpu, bool) else None)
+        collective = _COLLECTIVES.get(str(stated), f"collective {stated}")
+    size, ranks = int64(attributes.get("comm_size")), int64(attributes.get("pg_size"))
+    if collective == "allgather" and size and ranks:
+        size *= ranks
+    return {
+        "id": int64(fields.get(_ID, 0)),
+        "rf_id": int64(attributes.get("rf_id")),
+        "parent": next(iter(_repeated(fields.get(_PARENTS, b""))), None),
+        "name": name if on_cpu is False else _PIECE.sub("", name),
+        "inputs": inputs,
+        "storages": memory,
+        "waits": tuple(waits),
+        "collective": collective,
+        "collective_bytes": size,
+        "group_size": ranks,
+        "duration_us": int64(fields.get(_DURATION)),
+        "on_cpu": on_cpu if isinstance(on_cpu, bool) else None,
+    }
 
 
 def _text(value: int | bytes | None) -> str:
@@ -522,7 +482,6 @@ def _as_json(token: re.Match[str]) -> str:
 
 # The observer's JSON.
 
-__all__ = ["ExecutionTrace", "JoinReport", "is_execution_trace", "join", "read_execution_trace"]
 _SCHEMA = re.compile(rb'\s*+\{.{0,4096}?"schema"\s*+:\s*+"\d++\.\d++\.\d[^"\s]*+"', re.DOTALL)
 _NODES = re.compile(rb'"nodes"\s*:\s*\[\s*\{')
 #: Numbers that are none, as older observers write them outside of quotes.
@@ -588,46 +547,41 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
     if is_chakra(data):
         return read_chakra(data, str(path))
     document = _decoded(data.removeprefix(BOM_UTF8), str(path))
-    columns = NodeColumns()
+    nodes = list[Node]()
     for number, node in enumerate(document.nodes, 1):
         try:
-            attributes = {attribute.name: attribute.value for attribute in node.attrs}
-            columns.id.append(node.id)
-            columns.rf_id.append(
-                int64(attributes.get("rf_id")) if node.rf_id is None else node.rf_id
-            )
-            columns.parent.append(node.ctrl_deps if node.parent is None else node.parent)
-            columns.name.append(node.name)
-            if bytes(memoryview(node.inputs)[:1]) == b"{":
-                given = _ARGUMENTS.decode(node.inputs)
-            else:
-                sides = (
-                    _LIST.decode(side)
-                    for side in (node.inputs, node.input_shapes, node.input_types)
-                )
-                given = _Arguments(*sides)
-            columns.inputs.append(op_inputs(given.values, given.shapes, given.types, given.strides))
-            columns.storages.append(storages(given.values, given.types))
-            columns.waits.append(())
-            columns.collective.append(_word(attributes.get("collective_name")))
-            columns.collective_bytes.append(None)
-            counts = [
-                side
-                for name in ("in_msg_nelems", "out_msg_nelems")
-                if (side := int64(attributes.get(name))) is not None
-            ]
-            columns.elements.append(max(counts, default=None))
-            columns.dtype.append(_word(attributes.get("dtype")))
-            columns.group_size.append(int64(attributes.get("pg_size")))
-            columns.kernel_backend.append(_word(attributes.get("kernel_backend")))
-            columns.kernel_file.append(_word(attributes.get("kernel_file")))
-            columns.duration_us.append(None)
-            columns.on_cpu.append(None)
+            nodes.append(_observed(node))
         except _DAMAGE as error:
             raise DataError(
                 f"node {number} of the execution trace cannot be read ({error})", source=str(path)
             ) from error
-    return trace_of(document.schema, document.pid, document.time, columns, str(path))
+    return trace_of(document.schema, document.pid, document.time, nodes, str(path))
+
+
+def _observed(node: _Node) -> Node:
+    """Return a node of the observer; what it says of its arguments is decoded."""
+    attributes = {attribute.name: attribute.value for attribute in node.attrs}
+    if bytes(memoryview(node.inputs)[:1]) == b"{":
+        given = _ARGUMENTS.decode(node.inputs)
+    else:
+        sides = (node.inputs, node.input_shapes, node.input_types)
+        given = _Arguments(*map(_LIST.decode, sides))
+    counts = [int64(attributes.get(f"{way}_msg_nelems")) for way in ("in", "out")]
+    return {
+        "id": node.id,
+        "rf_id": int64(attributes.get("rf_id")) if node.rf_id is None else node.rf_id,
+        "parent": node.ctrl_deps if node.parent is None else node.parent,
+        "name": node.name,
+        "inputs": op_inputs(given.values, given.shapes, given.types, given.strides),
+        "storages": storages(given.values, given.types),
+        "waits": (),
+        "collective": _word(attributes.get("collective_name")),
+        "elements": max((count for count in counts if count is not None), default=None),
+        "dtype": _word(attributes.get("dtype")),
+        "group_size": int64(attributes.get("pg_size")),
+        "kernel_backend": _word(attributes.get("kernel_backend")),
+        "kernel_file": _word(attributes.get("kernel_file")),
+    }
 
 
 def _decoded(data: bytes, source: str) -> _Document:
@@ -697,9 +651,8 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     single = named[~named["rf_id"].duplicated(keep=False)]
     calls = single.set_index(single["rf_id"].astype(np.int64))
     processes = table["process"].dropna()
-    if other.pid is None or processes.empty:
-        same_process = None
-    else:
+    same_process = None
+    if other.pid is not None and len(processes):
         same_process = bool((processes == other.pid).any())
     place = calls.index.get_indexer(pd.Index(table["op_id"].fillna(0).to_numpy(dtype=np.int64)))
     if other.pid is not None:
@@ -742,11 +695,8 @@ def _problem(same_process: bool | None, shared: int, agreeing: int) -> Remark | 
     """Return why the two are not of one run, None if they are."""
     give = "give the execution trace recorded with this trace"
     if same_process is False:
-        return remark(
-            OTHER_RUN,
-            f"the execution trace is of another process and was not used: {give}",
-            why="process",
-        )
+        text = f"the execution trace is of another process and was not used: {give}"
+        return remark(OTHER_RUN, text, why="process")
     if not shared:
         text = (
             f"the execution trace has none of this trace's operator calls and was not used: {give}"
@@ -784,11 +734,9 @@ def _filled(
 
 def _words(column: pd.Series, taken: np.ndarray) -> tuple[pd.Series, np.ndarray]:
     """Return the column with its empty words filled, and which rows were filled."""
-    words_here = as_text(column)
-    missing = (words_here == "").to_numpy(dtype=bool) & np.array(
-        [bool(word) for word in taken], dtype=bool
-    )
-    words = words_here.mask(missing, pd.Series(taken, index=words_here.index).astype("str"))
-    return (
-        words.astype("category") if isinstance(column.dtype, pd.CategoricalDtype) else words
-    ), missing
+    words = as_text(column)
+    missing = words.eq("").to_numpy(dtype=bool) & np.array([*map(bool, taken)], dtype=bool)
+    words = words.mask(missing, pd.Series(taken, index=words.index).astype("str"))
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        words = words.astype("category")
+    return words, missing

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
+from ..arrays import IntArray
 from ..errors import DataError, few, one_line
 from ..remarks import Remark, remark, visible
 from ..table.measurements import DEFECT, DEFECT_DETAIL
@@ -62,6 +63,7 @@ _COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
 _THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
 _LONGEST_LINE = 4000  # characters of a line of a log
+_BLOCK_BYTES = 2**24  # that Arrow reads at a time: a line must fit
 _PIECE = 2**20  # bytes that are inflated at a time
 _RATIO, _SMALL = 100, 2**26
 """Traces and tables shrink to a twentieth; what unpacks to so many times its bytes, beyond 64 MiB, was made to."""
@@ -310,6 +312,44 @@ def _even_csv(content_text: str, first: str, delimiter: str, before: int) -> Csv
     if pc.all(filled).as_py() is False:
         table, lines = table.filter(filled), lines[filled.to_numpy()]
     return Csv(table, lines, [])
+
+
+def even_lines(
+    data: bytes, types: Sequence[pa.DataType], delimiter: str = ",", **options: Any
+) -> tuple[pa.Table, IntArray, dict[int, int]]:
+    """Return the lines below the header that have as many fields and are not empty, and the number of each.
+
+    Columns are called by their place, "0" the first, and of the ``types``; ``options`` are Arrow's
+    for their conversion. What leaves last are the broken lines, with how many lines of the file
+    each is: an open quotation mark swallows those after it. Raises what Arrow raises.
+    """
+    broken: dict[int, int] = {}
+
+    def skip(row: Any) -> str:
+        broken[row.number] = 1 + row.text.rstrip("\n").count("\n")
+        return "skip"
+
+    places = [str(place) for place in range(len(types))]
+    table = pa_csv.read_csv(
+        pa.BufferReader(data if b"\n" in data else data + b"\n"),
+        pa_csv.ReadOptions(
+            use_threads=False, skip_rows=1, column_names=places, block_size=_BLOCK_BYTES
+        ),
+        pa_csv.ParseOptions(
+            delimiter=delimiter, ignore_empty_lines=False, invalid_row_handler=skip
+        ),
+        pa_csv.ConvertOptions(column_types=dict(zip(places, types, strict=True)), **options),
+    )
+    lines = np.arange(2, 2 + len(table) + len(broken))
+    lines = np.delete(lines, [line - 2 for line in broken])
+    filled = np.zeros(len(table), dtype=bool)
+    for column in table.columns:
+        if not filled.all():
+            texts = pc.not_equal(column.cast(pa.large_string()), "")
+            filled |= pc.fill_null(texts, False).to_numpy()
+    if not filled.all():
+        table = table.filter(pa.array(filled))
+    return table, lines[filled], broken
 
 
 def _uneven_csv(content_text: str, delimiter: str, source: str, before: int) -> Csv:

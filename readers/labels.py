@@ -8,7 +8,7 @@ from functools import cache
 from ..errors import DataError, UnknownGPUError, few
 from ..hardware import GPU, all_gpus, find, find_gfx
 from ..remarks import Remark, remark
-from .words import words
+from .words import vocabulary
 
 KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
 """What ROCm appends to the name of a kernel."""
@@ -21,7 +21,7 @@ ENERGY_UNITS = {"nj": 1e-9, "uj": 1e-6, "µj": 1e-6, "mj": 1e-3, "j": 1.0, "kj":
 POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
 POWER = "power"
 UNKNOWN_DEVICE = "unknown-device"  # code of the remark that the catalogue has no such device
-_LONG = words("units")
+_LONG = vocabulary("units")
 _SUFFIX = re.compile(r"[(\[]?(?<![A-Za-zµμ])(?P<unit>[A-Za-zµμ]+)[)\]]?$")
 _BETWEEN = " \t\r\n_."
 

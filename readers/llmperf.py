@@ -13,7 +13,7 @@ from __future__ import annotations
 from .base import register
 from .records import Row, scaled
 from .serving_benchmarks import Record, Runs, first_of
-from .words import words
+from .words import vocabulary
 
 
 @register
@@ -22,7 +22,7 @@ class LlmperfReader(Runs):
 
     name = "LLMPerf JSON"
     marks = (b"results_ttft_s_mean", b"results_end_to_end_latency_s_mean")
-    taken = frozenset(words("keys")["llmperf"])
+    taken = frozenset(vocabulary("keys")["llmperf"])
 
     def columns(self, record: Record) -> Row:
         """Return the run, with measured lengths, else the requested ones."""

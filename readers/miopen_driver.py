@@ -33,7 +33,7 @@ from .base import LINE, Options, register
 from .files import short_lines
 from .labels import TIME_UNITS
 from .records import Records, Row, contradiction, number, refused, scaled
-from .words import words
+from .words import vocabulary
 
 _SNIFF: Final = re.compile(rb"GPU Kernel Time [A-Z][\w. ]{0,40}Elapsed: [\d.]++ ms")
 _COMMAND: Final = re.compile(r"(?<![\w'])MIOpenDriver:?\s++(?P<rest>[a-z]\w*+\s.*)$")
@@ -48,8 +48,8 @@ _DIRECTIONS: Final = {
     "Backward Data Conv.": "B",
     "Backward Weights Conv.": "W",
 }
-_FORMATS: Final = words("miopen_driver_formats")
-_OPTIONS: Final = words("miopen_driver_options")
+_FORMATS: Final = vocabulary("miopen_driver_formats")
+_OPTIONS: Final = vocabulary("miopen_driver_options")
 _CHANNELS: Final = ("in_channels", "out_channels")
 _SIDES: Final = ("in", "fil", "pad", "stride", "dil")
 _LEAST: Final = {"in_d": 1.0, "fil_d": 1.0, "pad": 0.0, "stride": 1.0, "dil": 1.0}

@@ -36,7 +36,7 @@ from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
 from .base import GRID_NOT_RECORDED, LINE, DataFile, Options, TraceReader, register
 from .files import Csv, content, parse_csv
-from .labels import device_named, device_of
+from .labels import device_named, device_of, microseconds
 
 # Numbers as programs print them for people: "1,234.56", "1.234,56", "1 234,56", "1'234.56".
 #
@@ -115,20 +115,6 @@ def parsed(word: str, mark: str) -> float | None:
 # Base units here: ns for times, byte, hz (also for "cycle/nsecond"), and "per second" for rates
 # ("byte/second"). Prefixes are decimal: 49 152 bytes of shared memory are printed as 49.15 Kbyte.
 
-_TIMES = {
-    "nsecond": 1.0,
-    "ns": 1.0,
-    "nanosecond": 1.0,
-    "usecond": 1e3,
-    "us": 1e3,
-    "microsecond": 1e3,
-    "msecond": 1e6,
-    "ms": 1e6,
-    "millisecond": 1e6,
-    "second": 1e9,
-    "s": 1e9,
-    "sec": 1e9,
-}
 _PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALED = re.compile(
     r"^(?P<prefix>[KkMGTP]?)(?P<unit>byte|B|bit|b|hz|Hz|cycle|inst|sector|request|thread|warp|block|flop|FLOP)s?$"
@@ -147,17 +133,22 @@ def base_unit(unit: str) -> tuple[str, float]:
     name, factor = _part(above.strip())
     if not slash:
         return name, factor
-    if below.strip() in _TIMES:
+    if time := _nanoseconds(below.strip()):
         rate = "hz" if name == "cycle" else f"{name}/second"
-        return rate, factor * _SECOND_NS / _TIMES[below.strip()]
+        return rate, factor * _SECOND_NS / time
     under, divisor = _part(below.strip())
     return f"{name}/{under}", factor / divisor
 
 
+def _nanoseconds(unit: str) -> float | None:
+    factor = microseconds(unit)
+    return factor and factor * 1e3
+
+
 def _part(unit: str) -> tuple[str, float]:
     """Return the base unit of a simple unit."""
-    if unit in _TIMES:
-        return "ns", _TIMES[unit]
+    if time := _nanoseconds(unit):
+        return "ns", time
     if match := _SCALED.match(unit):
         return _NAMES.get(match["unit"], match["unit"]), _PREFIXES[match["prefix"]]
     return unit, 1.0

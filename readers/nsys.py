@@ -26,8 +26,10 @@ launch. Grids are in blocks.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,23 @@ import pandas as pd
 
 from ..errors import DataError
 from ..remarks import Remark, remark
-from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
+from ..traces.dispatches import (
+    COLUMNS,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    Finding,
+    Trace,
+    dispatch_table,
+    findings_on,
+    in_order,
+)
 from .base import SQLITE, DataFile, Options, Reader, TraceReader, register
 from .files import head, parse_csv, text
 from .kernel_sums import tables_of
-from .labels import canonical_device, device_named
+from .labels import canonical_device, device_named, microseconds
 from .sqlite import ROW, Database, joined, names_of, opened, timed, unfinished
+from .words import vocabulary
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _CALLS = (f"{_ACTIVITY}RUNTIME", f"{_ACTIVITY}DRIVER")
@@ -51,21 +64,7 @@ _WHERE = ("deviceId", "streamId", "correlationId", "globalPid")
 _DIMENSIONS = tuple(f"{what}{axis}" for what in ("grid", "block") for axis in ("X", "Y", "Z"))
 _NAMES = ("demangledName", "shortName", "mangledName")
 #: The enumeration CUpti_ActivityMemcpyKind, which exports since 2024 repeat in ENUM_CUDA_MEMCPY_OPER.
-_DIRECTIONS = {
-    1: "HtoD",
-    2: "DtoH",
-    3: "HtoA",
-    4: "AtoH",
-    5: "AtoA",
-    6: "AtoD",
-    7: "DtoA",
-    8: "DtoD",
-    9: "HtoH",
-    10: "PtoP",
-    11: "HtoD (unified)",
-    12: "DtoH (unified)",
-    13: "DtoD (unified)",
-}
+_DIRECTIONS = {int(kind): way for kind, way in vocabulary("nsys_copies").items()}
 
 
 @register
@@ -114,10 +113,7 @@ class NsysReader(TraceReader):
             )
             activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
             by_owner = calls["owner"].notna().any() and activities["owner"].notna().any()
-            if by_owner:
-                key = ["owner", "correlationId"]
-            else:
-                key = ["correlationId"]
+            key = ["owner", "correlationId"] if by_owner else ["correlationId"]
             has_call = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
             activities = activities.assign(
                 linked=has_call.to_numpy(), process=activities["owner"] % _PROCESS
@@ -130,40 +126,19 @@ class NsysReader(TraceReader):
             if activities.empty:
                 text = (
                     "the export has no GPU activity (no rows in the tables of kernels, copies and "
-                    "fills, which "
-                    "Nsight leaves out when they are empty): profile with --trace=cuda"
+                    "fills, which Nsight leaves out when they are empty): profile with --trace=cuda"
                 )
                 notes.append(remark("no-activities", text, by="nsys"))
             elif not database.tables & set(_CALLS):
-                notes.append(
-                    remark(
-                        "no-api-calls",
-                        "the export has no CUDA API calls: no activity is linked to a launch",
-                        by="nsys",
-                    )
-                )
-            if len(activities) and activities["device"].eq("").any():
-                notes.append(
-                    remark("unnamed-gpus", "the export does not name every GPU (TARGET_INFO_GPU)")
-                )
-        same = (
-            "kind",
-            "device",
-            "process",
-            "name",
-            "start_ns",
-            "duration_ns",
-            "lds_bytes",
-            "scratch_bytes",
-            "vgpr",
-            "bytes",
-            "linked",
-        )
-        named = {"gpu": "deviceId", "stream": "streamId", "correlation": "correlationId"} | {
-            name: name for name in same
-        }
-        named |= {f"{name[:-1]}_{name[-1].lower()}": name for name in _DIMENSIONS}
-        columns = {column: activities[name] for column, name in named.items() if name in activities}
+                text = "the export has no CUDA API calls: no activity is linked to a launch"
+                notes.append(remark("no-api-calls", text, by="nsys"))
+            if activities["device"].eq("").any():
+                text = "the export does not name every GPU (TARGET_INFO_GPU)"
+                notes.append(remark("unnamed-gpus", text))
+        named = {"deviceId": "gpu", "streamId": "stream", "correlationId": "correlation"}
+        named |= {name: f"{name[:-1]}_{name[-1].lower()}" for name in _DIMENSIONS}
+        table = activities.rename(columns=named)
+        columns = {str(name): table[name] for name in table if name in COLUMNS}
         columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
         return Trace(in_order(dispatch_table(columns)), findings=findings, notes=notes)
 
@@ -202,20 +177,10 @@ def _devices(
     by_id = _column_of(gpus, "id", "name")
     by_ordinal = _column_of(gpus, "cuDevice", "name")
     used = ids.dropna().unique()
-    if unsure := [
-        number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)
-    ]:
-        text = (
-            "GPUs of different names, numbered in two ways: the names in this trace may be swapped"
-        )
-        findings.append(
-            Finding(
-                remark("device-order", text),
-                "warning",
-                len(unsure),
-                source=f"{file.label}, TARGET_INFO_GPU",
-            )
-        )
+    unsure = sum(by_ordinal.get(number, by_id.get(number)) != by_id.get(number) for number in used)
+    text = "GPUs of different names, numbered in two ways: the names in this trace may be swapped"
+    where = f"{file.label}, TARGET_INFO_GPU"
+    findings += findings_on(unsure, "device-order", text, "warning", where)
     units = _column_of(gpus, "id", "smCount")
     names = {number: device_named(by_id.get(number, ""), "", units.get(number)) for number in used}
     notes.extend(dict.fromkeys(unknown for _, unknown in names.values() if unknown))
@@ -230,18 +195,15 @@ def _column_of(gpus: pd.DataFrame, key: str, value: str) -> dict[int, Any]:
 def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> list[Finding]:
     """Return a finding on CUDA graphs that were traced as one activity."""
     graphs = database.read(f"{_ACTIVITY}GRAPH_TRACE", integers=("start", "end"))
-    if graphs.empty:
-        return []
     inside = float((graphs["end"] - graphs["start"]).clip(lower=0).astype("Float64").sum())
     outside = float(activities["duration_ns"].clip(lower=0).astype("float64").sum())
     share = inside / (inside + outside) if inside > 0 else None
     where = f"{file.label}, {_ACTIVITY}GRAPH_TRACE"
     text = (
         "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; "
-        "profile "
-        "with --cuda-graph-trace=node"
+        "profile with --cuda-graph-trace=node"
     )
-    return [Finding(remark("graph-as-a-whole", text), "warning", len(graphs), share, where)]
+    return findings_on(len(graphs), "graph-as-a-whole", text, "warning", where, share)
 
 
 # The CSV of `nsys stats`.
@@ -262,25 +224,10 @@ _REPORT = re.compile(
     r"_(?:cuda_(?:api|gpu|kern_exec)\w*_(?:sum|trace)|(?:nvtx|um|openmp|openacc|opengl|mpi|vulkan|dx\d+)\w*_(?:sum|trace)"
     r"|osrt_sum|gputrace|gpu\w*sum|kernexec(?:sum|trace)|cudaapi(?:sum|trace)|osrtsum|nvtx\w*sum)$"
 )
-_NANOSECONDS = {
-    "ns": 1.0,
-    "nsec": 1.0,
-    "us": 1e3,
-    "usec": 1e3,
-    "ms": 1e6,
-    "msec": 1e6,
-    "s": 1e9,
-    "sec": 1e9,
-}
 _MEMORY = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 _DEVICE = re.compile(r"^(?P<name>(?:.*\S)?)\s*+\((?P<ordinal>\d{1,9})\)$")
 _COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*+(?P<way>.*)\]$")
-_WAYS = {
-    "Host-to-Device": "HtoD",
-    "Device-to-Host": "DtoH",
-    "Device-to-Device": "DtoD",
-    "Peer-to-Peer": "PtoP",
-}
+_WAYS = vocabulary("nsys_ways")
 _INTEGER = re.compile(r"[ \t\r]*-?[0-9]{1,18}[ \t\r]*")
 _LIMIT_NS = 2.0**62
 
@@ -323,26 +270,15 @@ class NsysStatsReader(TraceReader):
             raise DataError(hint, source=files[0].label)
         parts = [_dispatches(texts[file], file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
-        findings = []
-        for _, of_part in parts:
-            for finding in of_part:
-                findings.append(finding)
-        notes = [
-            remark(
-                "report-without-launches",
-                f"{file.label} holds no launches: not read",
-                report=file.label,
-            )
-            for file in files
-            if file not in traces
-        ]
+        findings = list(chain.from_iterable(of_part for _, of_part in parts))
+        notes = []
+        for file in files:
+            if file not in traces:
+                said = f"{file.label} holds no launches: not read"
+                notes.append(remark("report-without-launches", said, report=file.label))
         if table["bytes"].notna().any():
-            notes.append(
-                remark(
-                    "bytes-rounded-by-nsys",
-                    "bytes of copies are rounded to the digits that nsys stats prints",
-                )
-            )
+            said = "bytes of copies are rounded to the digits that nsys stats prints"
+            notes.append(remark("bytes-rounded-by-nsys", said))
         return Trace(table, findings=findings, notes=notes)
 
 
@@ -369,19 +305,21 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     lacking = [name for name in ("Start", "Duration", "Name", "Device") if name not in columns]
     if lacking:
         raise DataError(f"no column {lacking[0]!r}: not as nsys stats writes it", source=source)
-    start = _times(columns["Start"], _NANOSECONDS[units["Start"]])
-    duration = _times(columns["Duration"], _NANOSECONDS[units["Duration"]])
+    start, duration = (
+        _times(columns[name], 1e3 * (microseconds(units[name]) or math.nan))
+        for name in ("Start", "Duration")
+    )
     timed = (start.notna() & duration.notna()).to_numpy(dtype=bool)
     timed_columns = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
     codes, distinct = pd.factorize(timed_columns["Name"])
-    matched = [(_COPY.match(str(word)), str(word)) for word in distinct]
-    kinds = [
-        KERNEL if match is None else MEMCPY if match["kind"] == "cpy" else MEMSET
-        for match, _ in matched
-    ]
-    names = [
-        word if match is None else _WAYS.get(match["way"], match["way"]) for match, word in matched
-    ]
+    kinds, names = list[str](), list[str]()
+    for word in map(str, distinct):
+        if match := _COPY.match(word):
+            kinds.append(MEMCPY if match["kind"] == "cpy" else MEMSET)
+            names.append(_WAYS.get(match["way"], match["way"]))
+        else:
+            kinds.append(KERNEL)
+            names.append(word)
     shared = None  # printed in MB it is too coarse
     if units.get("StcSMem") == units.get("DymSMem") == "B":
         shared = _whole(timed_columns["StcSMem"]).add(_whole(timed_columns["DymSMem"]))
@@ -404,16 +342,16 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
             "bytes": _bytes(timed_columns, units),
             "source": f"{source}:" + pd.Series(cut.lines[timed]).astype(str),
         }
-        | {f"grid_{axis}": _column(timed_columns, f"Grd{axis.upper()}") for axis in "xyz"}
-        | {f"block_{axis}": _column(timed_columns, f"Blk{axis.upper()}") for axis in "xyz"}
+        | {
+            f"{what}_{axis}": _column(timed_columns, f"{short}{axis.upper()}")
+            for (what, short), axis in product((("grid", "Grd"), ("block", "Blk")), "xyz")
+        }
     )
     unfit = len(cut.overlong) + int((~timed).sum())
     text = (
         "lines of the trace without a start and a duration, or with too many fields, are left out"
     )
-    return table, [
-        Finding(remark("unreadable-lines", text), "warning", unfit, source=source)
-    ] if unfit else []
+    return table, findings_on(unfit, "unreadable-lines", text, "warning", source)
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:

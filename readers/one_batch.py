@@ -23,7 +23,7 @@ from typing import Final
 from .base import register
 from .records import Row, contradiction, number, scaled
 from .serving_benchmarks import Record, Runs, first_of, speculation
-from .words import words
+from .words import vocabulary
 
 _ONE_BATCH: Final = "one batch"
 
@@ -34,7 +34,7 @@ class OneBatchReader(Runs):
 
     name = "SGLang bench_one_batch JSONL"
     marks = (b"batch_size", b"input_len", b"output_len", b"overall_throughput")
-    taken = frozenset(words("keys")["one_batch"])
+    taken = frozenset(vocabulary("keys")["one_batch"])
 
     def columns(self, record: Record) -> Row:
         """Return the run; tokens a second are those of the whole batch by its latency."""

@@ -33,6 +33,7 @@ from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import HEAD_BYTES, LINE, Note, Options, RawTable, Reader, register
 from .blas import text_column
 from .files import campaign_of, content, text
+from .words import vocabulary
 
 #: What launchers put before each line: a rank (`mpirun --tag-output`, `srun -l`), a host (`pdsh`), the time.
 _TAG = re.compile(
@@ -60,20 +61,7 @@ _NUMBER = r"(?:-?\d[\d.e+-]*\*?|N/A|-?inf|-?nan)"
 #: A line of values, as far as it goes: a message of another rank may stand in the middle of it.
 _ROW = re.compile(rf"^\s*\d+\s+\d+\s+[A-Za-z]\w*(?:\s+[a-z]+)?(?:\s+{_NUMBER})*")
 _REST = re.compile(rf"^\s*{_NUMBER}(?:\s+{_NUMBER})*\s*$")
-_WORDS = {
-    "reduce_scatter": r"reduce[-_]?scatter",
-    "all_reduce_bias": r"all[-_]?reduce[-_]bias",
-    "all_reduce": r"all[-_]?reduce",
-    "all_gather": r"all[-_]?gather",
-    "alltoallv": r"all[-_]?to[-_]?all[-_]?v",
-    "alltoall": r"all[-_]?to[-_]?all",
-    "sendrecv": r"send[-_]?recv",
-    "broadcast": r"broadcast",
-    "hypercube": r"hypercube",
-    "scatter": r"scatter",
-    "gather": r"gather",
-    "reduce": r"reduce",
-}
+_WORDS = vocabulary("collectives")
 #: Collectives under the names of their test programs, and how programs and files spell them.
 _COLLECTIVES = {
     name: re.compile(rf"(?:^|[-_. ]|[rn]ccl){word}(?=[-_. ]|$)") for name, word in _WORDS.items()

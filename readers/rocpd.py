@@ -26,7 +26,15 @@ import pandas as pd
 
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
-from ..traces.dispatches import KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
+from ..traces.dispatches import (
+    KERNEL,
+    MEMCPY,
+    Finding,
+    Trace,
+    dispatch_table,
+    findings_on,
+    in_order,
+)
 from .base import SQLITE, DataFile, Options, TraceReader, register
 from .labels import device_named
 from .sqlite import ROW, Database, joined, names_of, opened, peek, timed, unfinished
@@ -47,6 +55,11 @@ def workgroups(items: pd.Series, group: pd.Series) -> pd.Series:
     """Return the number of workgroups that cover a grid of work-items; missing where a size is."""
     size = group.where(group > 0)
     return (items.where(items > 0) - 1) // size + 1
+
+
+def launch_size(axis: str, items: pd.Series, group: pd.Series) -> dict[str, pd.Series]:
+    """Return grid (in workgroups) and workgroup along an axis, of a launch in work-items; missing where no size is."""
+    return {f"grid_{axis}": workgroups(items, group), f"block_{axis}": group.where(group > 0)}
 
 
 def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
@@ -107,22 +120,14 @@ class RocpdReader(TraceReader):
             )
             notes.append(remark("no-api-calls", text, by="rocpd"))
         parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
-        if parts:
-            activities = pd.concat(parts, ignore_index=True)
-        else:
-            activities = kernels
+        activities = pd.concat(parts or [kernels], ignore_index=True)
         if not streams_recorded(kernels["stream"], kernels["queue"]):
             activities["stream"] = activities["queue"]
             notes.append(STREAM_IS_QUEUE)
         activities, untimed = timed(activities, file.label)
         if activities.empty:
-            notes.append(
-                remark(
-                    "no-activities",
-                    "the database has no kernel dispatches and no memory copies",
-                    by="rocpd",
-                )
-            )
+            text = "the database has no kernel dispatches and no memory copies"
+            notes.append(remark("no-activities", text, by="rocpd"))
         activities = joined(
             joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation")
         )
@@ -239,7 +244,7 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
         ),
         required=("agent_id", "kernel_id", "start", "end"),
     )
-    _count_dropped(tables, kernels, file, findings)
+    findings += _dropped(tables, kernels, file)
     counts = ("sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
     read = tables.read(
         "rocpd_info_kernel_symbol", integers=("id", *counts), words=("kernel_name", "display_name")
@@ -248,10 +253,7 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     grids = {}
     for axis in _AXES:
         items, group = kernels[f"grid_size_{axis}"], kernels[f"workgroup_size_{axis}"]
-        grids[f"grid_{axis}"], grids[f"block_{axis}"] = (
-            workgroups(items, group),
-            group.where(group > 0),
-        )
+        grids |= launch_size(axis, items, group)
     return _common(tables, kernels).assign(
         kind=KERNEL,
         agent=kernels["agent_id"],
@@ -268,34 +270,22 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     )
 
 
-def _count_dropped(
-    tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding]
-) -> None:
-    """Note the dispatches that the database's view leaves out."""
+def _dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile) -> list[Finding]:
+    """Return a finding on the dispatches that the database's view leaves out."""
     threads = tables.read("rocpd_info_thread", integers=("id",)).rename(columns={"id": "tid"})
     regions = tables.strings("region_name_id", "region")[["guid", "region_name_id", "region"]]
-    threaded = joined(kernels[["guid", "tid"]], threads.assign(thread=True), ("guid", "tid"))[
-        "thread"
-    ].notna()
-    named = joined(kernels[["guid", "region_name_id"]], regions, ("guid", "region_name_id"))[
-        "region"
-    ].notna()
-    dropped = ~(threaded & named)
-    if not dropped.any():
-        return
+    of_thread = joined(kernels[["guid", "tid"]], threads.assign(thread=True), ("guid", "tid"))
+    named = joined(kernels[["guid", "region_name_id"]], regions, ("guid", "region_name_id"))
+    dropped = of_thread["thread"].isna() | named["region"].isna()
     times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
     total = times.sum()
-    if total > 0:
-        share = float(times[dropped].sum() / total)
-    else:
-        share = None
+    share = float(times[dropped].sum() / total) if total > 0 else None
     text = (
         "kept, though the database's own view `kernels` leaves them out (no thread or no region "
         "recorded): sums taken from that view are too small"
     )
-    findings.append(
-        Finding(remark("dropped-by-view", text), "info", int(dropped.sum()), share, file.label)
-    )
+    count = int(dropped.sum())
+    return findings_on(count, "dropped-by-view", text, "info", file.label, share)
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -381,14 +371,11 @@ def _counters(
         notes.append(remark("values-of-no-dispatch", text, values=apart))
     values = values[of_kernels]
     repeats = int(values.duplicated(["kernel", "counter"]).sum())
-    if repeats:
-        text = (
-            "more than one value of a counter for one dispatch: summed, as those of the instances "
-            "of a block"
-        )
-        findings.append(
-            Finding(remark("counter-instances", text), "info", repeats, source=file.label)
-        )
+    text = (
+        "more than one value of a counter for one dispatch: summed, as those of the instances of a "
+        "block"
+    )
+    findings += findings_on(repeats, "counter-instances", text, "info", file.label)
     stated = values.dropna(subset=["value"]).astype({"kernel": np.int64})
     sums = stated.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
@@ -421,10 +408,7 @@ def _field(text: str, name: str) -> int | None:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if isinstance(fields, dict):
-        value = fields.get(name)
-    else:
-        value = None
+    value = fields.get(name) if isinstance(fields, dict) else None
     if type(value) is int and value > 0:
         return value
     return None

@@ -14,11 +14,11 @@ do not name the device. Seen: rocprof of ROCm 5.x and 6.x, Omniperf 1's column n
 from __future__ import annotations
 
 import csv
-import itertools
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import DataError, few
@@ -42,6 +41,7 @@ from ..traces.dispatches import (
     Severity,
     Trace,
     dispatch_table,
+    findings_on,
     in_order,
 )
 from .base import (
@@ -56,10 +56,11 @@ from .base import (
     of_file,
     register,
 )
-from .files import as_utf8, content, head
+from .files import as_utf8, content, even_lines, head
 from .kernel_sums import tables_of
 from .labels import KERNEL_ENDING
 from .rocpd import direction
+from .words import vocabulary
 
 # Tables that rocprof and rocprofiler-compute write: one line per dispatch with its times, and
 # counters.
@@ -73,26 +74,7 @@ from .rocpd import direction
 # wrong by up to a few nanoseconds, so whole numbers and fractions (rocprofiler-compute 3 writes
 # means over passes) are kept apart.
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "dispatch_id": ("Dispatch_ID", "Index"),
-    "name": ("Kernel_Name", "KernelName"),
-    "gpu": ("GPU_ID", "gpu-id"),
-    "stream": ("Queue_ID", "queue-id"),
-    "process": ("PID", "pid"),
-    "grid": ("Grid_Size", "grd"),
-    "block": ("Workgroup_Size", "wgr"),
-    "lds_bytes": ("LDS_Per_Workgroup", "lds"),
-    "scratch_bytes": ("Scratch_Per_Workitem", "scr"),
-    "vgpr": ("Arch_VGPR", "arch_vgpr", "vgpr"),
-    "accum_vgpr": ("Accum_VGPR", "accum_vgpr"),
-    "sgpr": ("SGPR", "sgpr"),
-    "correlation": ("Correlation_ID",),
-    "begin": ("Start_Timestamp", "BeginNs"),
-    "end": ("End_Timestamp", "EndNs"),
-    "duration": ("DurationNs",),
-    "counter_name": ("Counter_Name",),
-    "counter_value": ("Counter_Value",),
-}
+COLUMNS: Mapping[str, Sequence[str]] = vocabulary("rocprof_columns")
 """What a column means -> the names it was given, newest first."""
 _OTHERS = (
     "queue-index",
@@ -116,7 +98,6 @@ _PLACES = frozenset(name.lower() for names in COLUMNS.values() for name in names
 _REPEATED = re.compile(r"^(.+)_(\d+)$")
 _ACCUMULATED = "SQ_ACCUM_PREV_HIRES"  # accumulates the counter that stands before it in the pass
 _MISSING = ["", "nan", "NaN", "NA", "N/A", "None", "null"]
-_BLOCK_BYTES = 2**24
 _WHOLE = r"^\s*(\d{1,18})(\.\d*)?\s*$"
 _MOST_NS = 2**62 - 2**10  # stamps beyond it are cut there, so that differences fit 64 bits
 _WIDE = 0.1  # spread between passes from which counters of one row hardly describe one execution
@@ -141,6 +122,10 @@ class DispatchTable:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def place(self, rows: BoolArray) -> str:
+        """Return file and line of the first of the rows."""
+        return f"{self.label}:{self.lines[int(rows.argmax())]}" if rows.any() else self.label
+
     def has(self, *meanings: str) -> bool:
         """Return whether there is a column of each of these meanings."""
         return all(self.column(meaning) is not None for meaning in meanings)
@@ -155,15 +140,10 @@ class DispatchTable:
         if column is None:
             return pd.Series(pd.NA, index=pd.RangeIndex(len(self)), dtype="Int64")
         try:
-            return pd.Series(
-                pc.cast(column, pa.int64()).to_pandas(
-                    types_mapper={pa.int64(): pd.Int64Dtype()}.get
-                )
-            )
+            whole = pc.cast(column, pa.int64())
+            return pd.Series(whole.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
         except pa.ArrowInvalid:
-            values = pd.to_numeric(
-                pd.Series(column.to_pylist(), dtype=object), errors="coerce"
-            ).to_numpy(np.float64)
+            values = parsed(column)
             whole = np.isfinite(values) & (np.abs(values) < 2**53) & (values == np.floor(values))
             return pd.Series(np.where(whole, values, np.nan)).astype("Int64")
 
@@ -181,8 +161,9 @@ class DispatchTable:
 
     def take(self, rows: IntArray) -> DispatchTable:
         """Return the table of these rows, in this order."""
-        columns = {name: values.take(pa.array(rows)) for name, values in self.columns.items()}
-        again = tuple((name, values.take(pa.array(rows))) for name, values in self.repeated)
+        places = pa.array(rows)
+        columns = {name: values.take(places) for name, values in self.columns.items()}
+        again = tuple((name, values.take(places)) for name, values in self.repeated)
         return replace(self, columns=columns, lines=self.lines[rows], repeated=again)
 
 
@@ -203,70 +184,33 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
     with a Finding "broken-lines". Raises DataError where the file cannot be read, is too large or
     is no table.
     """
-    data = content(file.path, max_bytes=options.trace_bytes)
+    data = as_utf8(content(file.path, max_bytes=options.trace_bytes))
+    if not (names := _fields(data.partition(b"\n")[0])):
+        raise DataError("names no columns in its first line", source=file.label)
+    wanted = [str(place) for place, name in enumerate(names) if not only or name in only]
     try:
-        if not (names := _fields(data.partition(b"\n")[0])):
-            raise DataError("names no columns in its first line", source=file.label)
-        broken: list[int] = []
-
-        def leave_out(row: Any) -> str:
-            broken.append(int(row.number))
-            return "skip"
-
-        rest = as_utf8(data).partition(b"\n")[2]
-        if not rest.strip():
-            empty = pa.chunked_array([], type=pa.string())
-            return DispatchTable(
-                file.label, dict.fromkeys(names, empty), np.array([], dtype=np.int64)
-            )
-        ids = [str(number) for number in range(len(names))]
-        wanted = [i for i, name in zip(ids, names, strict=True) if not only or name in only]
-        table = pacsv.read_csv(
-            pa.BufferReader(rest),
-            read_options=pacsv.ReadOptions(
-                column_names=ids, use_threads=False, block_size=_BLOCK_BYTES
-            ),
-            parse_options=pacsv.ParseOptions(
-                invalid_row_handler=leave_out, ignore_empty_lines=False
-            ),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(ids, pa.string()),
-                include_columns=wanted,
-                null_values=_MISSING,
-                strings_can_be_null=True,
-            ),
+        table, lines, broken = even_lines(
+            data,
+            [pa.string()] * len(names),
+            include_columns=wanted,
+            null_values=_MISSING,
+            strings_can_be_null=True,
         )
-        lines = np.arange(2, len(table) + len(broken) + 2, dtype=np.int64)
-        lines = np.delete(lines, [number - 1 for number in broken])
-        filled = np.zeros(len(table), dtype=bool)
-        for column in table.columns:
-            filled |= column.is_valid().to_numpy()
-        if filled.all():
-            table, lines = (table, lines)
-        else:
-            table, lines = (table.filter(pa.array(filled)), lines[filled])
-        columns: dict[str, Any] = {}
-        repeated: list[tuple[str, Any]] = []
-        for i, values in zip(table.column_names, table.columns, strict=True):
-            name = names[int(i)]
-            if name in columns:
-                repeated.append((name, values))
-            else:
-                columns[name] = values
-        findings: tuple[Finding, ...] = ()
-        if broken:
-            text = (
-                "lines with another number of fields than the header, left out: was the file cut "
-                "short?"
-            )
-            cut = remark("broken-lines", text, by="rocprof")
-            findings = (
-                Finding(cut, "warning", len(broken), source=f"{file.label}:{min(broken) + 1}"),
-            )
-        return DispatchTable(file.label, columns, lines, tuple(repeated), findings)
     except _READ_ERRORS as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"is not a table that can be read ({reason})", source=file.label) from error
+    columns: dict[str, Any] = {}
+    repeated: list[tuple[str, Any]] = []
+    for place, values in zip(wanted, table.columns, strict=True):
+        name = names[int(place)]
+        if name in columns:
+            repeated.append((name, values))
+        else:
+            columns[name] = values
+    text = "lines with another number of fields than the header, left out: was the file cut short?"
+    where = f"{file.label}:{min(broken, default=0)}"
+    findings = findings_on(len(broken), "broken-lines", text, "warning", where, by="rocprof")
+    return DispatchTable(file.label, columns, lines, tuple(repeated), tuple(findings))
 
 
 def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[str]]:
@@ -327,11 +271,9 @@ def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
     for heading, values in (*table.columns.items(), *table.repeated):
         if not is_counter(heading):
             continue
-        match = _REPEATED.match(heading)
+        name, match = heading, _REPEATED.match(heading)
         if match and (match[1] in table.columns or match[1] == _ACCUMULATED):
             name = match[1]
-        else:
-            name = heading
         if name == _ACCUMULATED and before:
             name = f"{before}_ACCUM"
         before = name
@@ -341,14 +283,18 @@ def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
 def _floats(column: Any) -> FloatArray | None:
     """Return a column as numbers, NaN where it has none; None if it has words."""
     try:
-        values = pc.cast(column, pa.float64())
+        return np.array(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
     except pa.ArrowInvalid:
-        text = pd.Series(column.to_pylist(), dtype=object)
-        numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-        if not np.isnan(numbers).all():
-            return numbers
+        numbers = parsed(column)
+    if np.isnan(numbers).all():
         return None
-    return np.array(values.to_numpy(), dtype=np.float64)
+    return numbers
+
+
+def parsed(column: Any) -> FloatArray:
+    """Return the numbers among the words of a column, NaN for others."""
+    words = pd.Series(column.to_pylist(), dtype=object)
+    return pd.to_numeric(words, errors="coerce").to_numpy(np.float64)
 
 
 def _fields(line: bytes) -> list[str]:
@@ -378,6 +324,11 @@ class Times:
     def sound(self) -> bool:
         """Whether every row has a time and none is spoiled."""
         return bool(self.readable.all()) and not self.spoiled.any()
+
+    def take(self, rows: IntArray) -> Times:
+        """Return the times of these rows, in this order."""
+        ours = (self.start_ns[rows], self.duration_ns[rows], self.readable[rows])
+        return Times(*ours, self.rounded_ns, self.spoiled[rows])
 
 
 def times_of(table: DispatchTable) -> Times | None:
@@ -447,27 +398,26 @@ class _Stamps:
 
 def _stamps(column: Any) -> _Stamps:
     """Return a column of nanoseconds in whole numbers and fractions: as one float they would lose digits."""
-    none = np.zeros(len(column), dtype=bool)
+    nothing = np.zeros(len(column))
     try:
         whole = pc.cast(column, pa.int64())
-        readable = whole.is_valid().to_numpy()
         values = np.clip(whole.fill_null(0).to_numpy(), -_MOST_NS, _MOST_NS)
-        return _Stamps(values, np.zeros(len(column)), readable, none)
+        return _Stamps(values, nothing, whole.is_valid().to_numpy(), nothing.astype(bool))
     except pa.ArrowInvalid:
         text = pd.Series(column.to_pylist(), dtype=object).fillna("").astype("str")
-        parts = text.str.extract(_WHOLE)
-        plain = parts[0].notna().to_numpy()
-        numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-        readable = plain | np.isfinite(numbers)
-        cut = np.rint(
-            np.clip(np.where(readable & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)
-        ).astype(np.int64)
-        whole = parts[0].fillna("0").astype(np.int64).to_numpy()
-        fraction = ("0" + parts[1].fillna("")).astype(np.float64).to_numpy()
-        spoiled = readable & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
-        return _Stamps(
-            np.where(plain, whole, cut), np.where(plain, fraction, 0.0), readable, spoiled
-        )
+    parts, numbers = text.str.extract(_WHOLE), parsed(column)
+    plain = parts[0].notna().to_numpy()
+    readable = plain | np.isfinite(numbers)
+    cut = np.rint(np.clip(np.where(readable & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS))
+    whole = parts[0].fillna("0").astype(np.int64).to_numpy()
+    fraction = ("0" + parts[1].fillna("")).astype(np.float64).to_numpy()
+    spoiled = readable & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
+    return _Stamps(
+        np.where(plain, whole, cut.astype(np.int64)),
+        np.where(plain, fraction, 0.0),
+        readable,
+        spoiled,
+    )
 
 
 def spoiled_timestamps(
@@ -478,9 +428,6 @@ def spoiled_timestamps(
     `remedy` says what to do: "export" the table again, "profile" again, or nothing, as the times of
     the file `other` are used instead ("other").
     """
-    if not times.spoiled.any():
-        return []
-    where = f"{table.label}:{table.lines[int(times.spoiled.argmax())]}"
     advice = {
         "export": "export the data again",
         "profile": "durations cannot be trusted, profile again or take the file as it was written",
@@ -490,8 +437,13 @@ def spoiled_timestamps(
         "timestamps written with an exponent, as a spreadsheet saves them: their last digits are "
         f"lost; {advice}"
     )
-    spoiled = remark("spoiled-timestamps", text, written="exponent", remedy=remedy, other=other)
-    return [Finding(spoiled, "error", int(times.spoiled.sum()), source=where)]
+    return findings_on(
+        int(times.spoiled.sum()),
+        *("spoiled-timestamps", text, "error", table.place(times.spoiled)),
+        written="exponent",
+        remedy=remedy,
+        other=other,
+    )
 
 
 def columns_left_out(label: str, columns: Iterable[str]) -> Remark:
@@ -503,25 +455,20 @@ def columns_left_out(label: str, columns: Iterable[str]) -> Remark:
 
 def left_out(times: Times, table: DispatchTable) -> list[Finding]:
     """Return a finding if rows have no time."""
-    if times.readable.all():
-        return []
-    where = f"{table.label}:{table.lines[int(times.readable.argmin())]}"
-    unreadable = remark(
-        "unreadable-times",
-        "dispatches whose start or end is no number: left out",
-        rows="dispatches",
+    text = "dispatches whose start or end is no number: left out"
+    lost = ~times.readable
+    return findings_on(
+        int(lost.sum()), "unreadable-times", text, "error", table.place(lost), rows="dispatches"
     )
-    return [Finding(unreadable, "error", int((~times.readable).sum()), source=where)]
 
 
-def without_times(count: int, label: str) -> Finding:
-    """Return the finding that a file has counters and no times."""
+def without_times(table: DispatchTable) -> list[Finding]:
+    """Return a finding if a file has counters and no times."""
     text = (
         "dispatches with counters but no times: give the timing run of the same program with them"
     )
-    return Finding(
-        remark("counters-without-times", text, lacking="timing run"), "warning", count, source=label
-    )
+    code = "counters-without-times"
+    return findings_on(len(table), code, text, "warning", table.label, lacking="timing run")
 
 
 def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
@@ -530,14 +477,12 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
     `rows` has for each dispatch the row of the other file, which has `others` rows, -1 for none.
     """
     here, only_there = int((rows < 0).sum()), others - int((rows >= 0).sum())
-    if not here and not only_there:
-        return []
     text = (
         f"dispatches that the passes do not share ({here} not in this file, {only_there} only here): "
         "no counters there"
     )
-    unshared = remark("unmatched-pass", text, why="not shared", missing=here, only_here=only_there)
-    return [Finding(unshared, "warning", here + only_there, source=label)]
+    shared = {"why": "not shared", "missing": here, "only_here": only_there}
+    return findings_on(here + only_there, "unmatched-pass", text, "warning", label, **shared)
 
 
 def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
@@ -553,24 +498,15 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
         f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the "
         "first is used"
     )
-    return [
-        Finding(remark("replay-spread", text, spreads=spreads), severity, len(differ), source=label)
-    ]
+    return findings_on(len(differ), "replay-spread", text, severity, label, spreads=spreads)
 
 
 def channels_missing(channels: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
     """Return a finding if sums miss channels; `channels`: counter -> channels recorded, channels of the GPU."""
-    short = {name: numbers for name, numbers in channels.items() if numbers[0] < numbers[1]}
-    if not short:
-        return []
-    sums = tuple((name, have, all_) for name, (have, all_) in short.items())
+    sums = tuple((name, have, all_) for name, (have, all_) in channels.items() if have < all_)
     listed = few((f"{name} {have} of {all_}" for name, have, all_ in sums), 3)
     text = f"counters recorded on some channels only ({listed}): their sums are of these channels"
-    return [
-        Finding(
-            remark("channels-missing", text, counters=sums), "warning", len(short), source=label
-        )
-    ]
+    return findings_on(len(sums), "channels-missing", text, "warning", label, counters=sums)
 
 
 # The reader: which files are of one run, and its dispatches with the counters of other runs.
@@ -585,21 +521,15 @@ _EVENTS = re.compile(
 )
 _TABLE = re.compile(rb'CREATE TABLE "?(?:KERN|OPS)"?\s*\(')
 _WITH_TIMES = re.compile(rb'"BeginNs"\s*:\s*"?\d')
-_OPERATIONS = {
-    "Index": "Index",
-    "Name": "KernelName",
-    "dev-id": "gpu-id",
-    "gpu-id": "gpu-id",
-    "queue-id": "queue-id",
-    "pid": "pid",
-    "BeginNs": "BeginNs",
-    "EndNs": "EndNs",
-    "DurationNs": "DurationNs",
-}
+_OPERATIONS = vocabulary("rocprof_operations")
 """Column of an operation of the GPU, as ``--hip-trace`` writes them -> the same column of a dispatch."""
 _COPY = re.compile(r"(?i)(?:hc)?(?:mem)?copy|memcpy")
 _FILL = re.compile(r"(?i)fill|memset")
 _NO_WORK = re.compile(r"(?i)(?:hc(?:Command)?)?(?:marker|barrier)")
+_NO_JSON = (
+    "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the "
+    "same run"
+)
 _AGREEING = 0.5  # share of the dispatches of a counter run that its timing run must have too
 
 
@@ -616,10 +546,7 @@ class RocprofReader(TraceReader):
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return each timing run with the counter runs of its folder that saw the same dispatches."""
-        result = []
-        for group_files in by_folder(files):
-            result.extend(_groups(group_files))
-        return result
+        return list(chain.from_iterable(map(_groups, by_folder(files))))
 
     def tables(self, files: Sequence[DataFile]) -> Sequence[tuple[Reader, DataFile]]:
         """Return the sums of kernels where no file has dispatches."""
@@ -639,8 +566,9 @@ class RocprofReader(TraceReader):
             if file not in runs:
                 notes += _nothing_to_read(file, roles[file], runs)
         if not runs:
-            tables = [read_table(file, options) for file in counted]
-            findings = [without_times(len(table), table.label) for table in tables if len(table)]
+            findings = []
+            for file in counted:
+                findings += without_times(read_table(file, options))
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
         tables = [_read(file, options) for file in runs]
         notes += _same_run(tables)
@@ -653,9 +581,7 @@ class RocprofReader(TraceReader):
         columns, more, words = _counters(run, counter_runs, options)
         findings += more
         if words:
-            notes += [columns_left_out(run.label, words)]
-        else:
-            notes += []
+            notes.append(columns_left_out(run.label, words))
         if "device" not in options.defaults:
             text = "the device is not recorded: give default device=NAME"
             notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
@@ -668,13 +594,11 @@ class RocprofReader(TraceReader):
             notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
         table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
         findings += left_out(times, run)
-        if len(run) and not run.has("grid"):
+        if not run.has("grid"):
             text = (
                 "no launch has its grid, as --hip-trace writes none: profile with --stats as well"
             )
-            findings.append(
-                Finding(remark(GRID_NOT_RECORDED, text, by="rocprof"), "warning", len(run))
-            )
+            findings += findings_on(len(run), GRID_NOT_RECORDED, text, by="rocprof")
         table = _of_operations(table[times.readable].reset_index(drop=True), notes)
         return Trace(in_order(table), findings=findings, notes=notes)
 
@@ -682,43 +606,38 @@ class RocprofReader(TraceReader):
 def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
     """Return the table without markers, copies and fills as such: ``--hip-trace`` lists them among the kernels."""
     names = table["name"].astype("str")
-    levels = names.unique().tolist()
-    copies = names.isin(
-        [name for name in levels if _COPY.match(name) and direction(pd.Series([name]))[0] != name]
-    )
-    fills = names.isin([name for name in levels if _FILL.match(name) and "(" not in name])
-    markers = names.isin([name for name in levels if _NO_WORK.fullmatch(name)])
-    if markers.any():
-        count = int(markers.sum())
+    kinds, named = {}, {}
+    for name in names.unique():
+        kinds[name], named[name] = KERNEL, name
+        if _COPY.match(name) and (way := direction(pd.Series([name]))[0]) != name:
+            kinds[name], named[name] = MEMCPY, way
+        elif _FILL.match(name) and "(" not in name:
+            kinds[name], named[name] = MEMSET, "memset"
+        elif _NO_WORK.fullmatch(name):
+            kinds[name] = ""
+    kind = names.map(kinds)
+    if count := int(kind.eq("").sum()):
         text = f"{count} operations are markers and barriers of the queue, no work: left out"
         notes.append(remark("markers-left-out", text, operations=count))
-    kind = np.select([copies, fills], [MEMCPY, MEMSET], KERNEL)
-    named = names.where(~copies, direction(names)).where(~fills, "memset")
-    if not (copies | fills | markers).any():
+    if kind.eq(KERNEL).all():
         return table
-    return table.assign(kind=pd.Categorical(kind), name=pd.Categorical(named))[
-        ~markers
-    ].reset_index(drop=True)
+    work = table.assign(kind=pd.Categorical(kind), name=pd.Categorical(names.map(named)))
+    return work[kind.ne("")].reset_index(drop=True)
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
     """Return what a file of rocprof v1 holds; None if it is none."""
     if beginning.startswith(SQLITE):
-        if _TABLE.search(beginning):
-            return "database"
-        return None
-    if _EVENTS.match(beginning) or (
-        b'"traceEvents"' in beginning and _WITH_TIMES.search(beginning)
-    ):
+        return "database" if _TABLE.search(beginning) else None
+    timed = b'"traceEvents"' in beginning and _WITH_TIMES.search(beginning)
+    if timed or _EVENTS.match(beginning):
         return "events"
     names = header_of(beginning)
     if names == _STATISTICS and _STATISTICS_FILE.search(path.name):
         return "statistics"
     if not set(names) >= _DISPATCH:
         return None
-    if {"BeginNs", "EndNs"} <= set(names):
-        return "times"
-    return "counters"
+    return "times" if {"BeginNs", "EndNs"} <= set(names) else "counters"
 
 
 @dataclass
@@ -745,12 +664,10 @@ def _groups(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
                 _add_run(runs, file)
             elif role == "counters":
                 counted.append((file, _keys(read_table(file, Options(), _KEY))))
-            elif role == "statistics" or (
-                role == "events" and not head(file.path).lstrip().startswith(b",")
-            ):
-                statistics.append(file)
-            else:
+            elif role == "events" and head(file.path).lstrip().startswith(b","):
                 alone.append((file,))
+            else:
+                statistics.append(file)
         except DataError:
             alone.append((file,))  # `trace` will say what is wrong with it
     for file, keys in counted:
@@ -780,14 +697,10 @@ def _add_run(runs: list[_Run], file: DataFile) -> None:
 
 def _best_run(runs: Sequence[_Run], file: DataFile, keys: pd.DataFrame) -> _Run | None:
     """Return the run that has the dispatches of a counter run; of equal ones that with the likest file name."""
-    ranked = [
-        (
-            float(np.mean(positions(keys, run.keys) >= 0)) if len(keys) else 0.0,
-            _likeness(run.files[0], file),
-            -place,
-        )
-        for place, run in enumerate(runs)
-    ]
+    ranked = []
+    for place, run in enumerate(runs):
+        shared = np.mean(positions(keys, run.keys) >= 0) if len(keys) else 0.0
+        ranked.append((shared, _likeness(run.files[0], file), -place))
     if not ranked or max(ranked)[0] < _AGREEING:
         return None
     return runs[-max(ranked)[2]]
@@ -796,7 +709,7 @@ def _best_run(runs: Sequence[_Run], file: DataFile, keys: pd.DataFrame) -> _Run 
 def _likeness(file: DataFile, other: DataFile) -> int:
     """Return how many characters the two names begin with alike."""
     pairs = zip(file.path.name, other.path.name, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _fingerprint(table: DispatchTable) -> tuple[int, ...]:
@@ -804,12 +717,8 @@ def _fingerprint(table: DispatchTable) -> tuple[int, ...]:
     times = times_of(table)
     if times is None or not len(table):
         return ()
-    return (
-        len(table),
-        int(times.start_ns[0]),
-        int(times.start_ns[-1]),
-        int(times.duration_ns.sum()),
-    )
+    start, duration = times.start_ns, times.duration_ns
+    return len(table), int(start[0]), int(start[-1]), int(duration.sum())
 
 
 def _keys(table: DispatchTable) -> pd.DataFrame:
@@ -826,28 +735,20 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
         connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
         try:
             connection.deserialize(data)
-            of_table = {}
-            for name in ("KERN", "OPS"):
-                of_table[name] = [
-                    str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")
-                ]
-            # --hip-trace writes the times of kernels into OPS
-            if {"BeginNs", "EndNs"} <= set(of_table["KERN"]) or not of_table["OPS"]:
-                chosen = "KERN"
-            else:
-                chosen = "OPS"
-            names = of_table[chosen]
-            if chosen == "OPS":
-                names = [name for name in names if name in _OPERATIONS]
-            quoted = ", ".join(
-                'CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names
+            kernels, operations = (
+                [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
+                for table in ("KERN", "OPS")
             )
+            # --hip-trace writes the times of kernels into OPS
+            names, chosen = {name: name for name in kernels}, "KERN"
+            if operations and not {"BeginNs", "EndNs"} <= set(kernels):
+                chosen = "OPS"
+                names = {name: _OPERATIONS[name] for name in operations if name in _OPERATIONS}
+            rows: list[Any] = []
             if names:
-                rows = connection.execute(f"SELECT {quoted} FROM {chosen}").fetchmany(len(data))
-            else:
-                rows = []
-            if chosen == "OPS":
-                names = [_OPERATIONS[name] for name in names]
+                texts = ('CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names)
+                asked = f"SELECT {', '.join(texts)} FROM {chosen}"
+                rows = connection.execute(asked).fetchmany(len(data))
         except (sqlite3.Error, MemoryError, OverflowError, UnicodeError, ValueError) as error:
             raise DataError(f"the database cannot be read ({error})", source=file.label) from error
         finally:
@@ -855,7 +756,7 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
         values = list(zip(*rows, strict=True)) or [()] * len(names)
         columns = {
             name: pa.chunked_array([pa.array(words, pa.string())])
-            for name, words in zip(names, values, strict=True)
+            for name, words in zip(names.values(), values, strict=True)
         }
         table = DispatchTable(file.label, columns, np.arange(1, len(rows) + 1, dtype=np.int64))
         if not table.has("name", "begin", "end"):
@@ -873,34 +774,20 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
 def _from_events(file: DataFile, options: Options) -> DispatchTable:
     """Return the operations of the GPU in ``results.json``: the events that name a device beside their times."""
     data = content(file.path, max_bytes=options.trace_bytes)
-    broken = (
-        "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of "
-        "the same run"
-    )
     try:
         document = msgspec.json.decode(as_utf8(data))
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DataError(broken, source=file.label) from error
-    if isinstance(document, dict):
-        events = document.get("traceEvents")
-    else:
-        events = document
+        raise DataError(_NO_JSON, source=file.label) from error
+    events = document.get("traceEvents") if isinstance(document, dict) else document
     rows, places = [], []
     for place, event in enumerate(events if isinstance(events, list) else [], start=1):
-        if isinstance(event, dict):
-            given = event.get("args")
-        else:
-            given = None
-        if (
-            isinstance(given, dict)
-            and "BeginNs" in given
-            and ("dev-id" in given or "gpu-id" in given)
-        ):
+        given = event.get("args") if isinstance(event, dict) else None
+        if not isinstance(given, dict) or "BeginNs" not in given:
+            continue
+        if "dev-id" in given or "gpu-id" in given:
             name = given.get("Name") or given.get("KernelName") or event.get("name")
-            rows.append(
-                {_OPERATIONS[key]: str(value) for key, value in given.items() if key in _OPERATIONS}
-            )
-            rows[-1]["KernelName"] = str(name)
+            row = {_OPERATIONS[key]: str(given[key]) for key in given if key in _OPERATIONS}
+            rows.append(row | {"KernelName": str(name)})
             places.append(place)
     if not rows:
         raise DataError(
@@ -908,11 +795,9 @@ def _from_events(file: DataFile, options: Options) -> DispatchTable:
             source=file.label,
         )
     columns = {}
-    for operation in dict.fromkeys(_OPERATIONS.values()):
-        if any(operation in one for one in rows):
-            columns[operation] = pa.chunked_array(
-                [pa.array([one.get(operation) for one in rows], pa.string())]
-            )
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        words = pa.array([row.get(name) for row in rows], pa.string())
+        columns[name] = pa.chunked_array([words])
     return DispatchTable(file.label, columns, np.array(places, dtype=np.int64))
 
 
@@ -939,61 +824,33 @@ def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     """Return a finding if DurationNs is not EndNs - BeginNs."""
     stated = run.integers("duration").to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~np.isnan(stated) & times.readable & (stated != times.duration_ns)
-    if not wrong.any():
-        return []
-    where = f"{run.label}:{run.lines[int(wrong.argmax())]}"
-    return [
-        Finding(
-            remark(
-                "duration-mismatch",
-                "DurationNs is not EndNs - BeginNs: durations are taken from the stamps",
-            ),
-            "warning",
-            int(wrong.sum()),
-            source=where,
-        )
-    ]
+    text = "DurationNs is not EndNs - BeginNs: durations are taken from the stamps"
+    count = int(wrong.sum())
+    return findings_on(count, "duration-mismatch", text, "warning", run.place(wrong))
 
 
 def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
     """Return notes on the files that repeat the first one."""
-    first = _fingerprint(tables[0])
-    for table in tables[1:]:
-        if _fingerprint(table) != first:
+    first, *others = tables
+    notes = []
+    for table in others:
+        if _fingerprint(table) != _fingerprint(first):
             raise DataError(
-                f"holds another run than {tables[0].label}: read them apart", source=table.label
+                f"holds another run than {first.label}: read them apart", source=table.label
             )
-    return [
-        of_file(
-            table.label,
-            remark(
-                "same-dispatches",
-                f"the same dispatches as {tables[0].label}, read once",
-                other=tables[0].label,
-            ),
-        )
-        for table in tables[1:]
-    ]
+        text = f"the same dispatches as {first.label}, read once"
+        notes.append(of_file(table.label, remark("same-dispatches", text, other=first.label)))
+    return notes
 
 
 def _nothing_to_read(file: DataFile, role: Role | None, runs: Sequence[DataFile]) -> list[Remark]:
     """Return a note on a file that holds nothing to read; raise `DataError` for a trace that was never written."""
     if role == "statistics":
-        return [
-            of_file(
-                file.label,
-                remark(
-                    "sums-only", "holds sums over kernels, no single dispatches: give results.csv"
-                ),
-            )
-        ]
+        text = "holds sums over kernels, no single dispatches: give results.csv"
+        return [of_file(file.label, remark("sums-only", text))]
     if role != "events":
         return []
     if head(file.path).lstrip().startswith(b","):
-        text = (
-            "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db "
-            "of the same run"
-        )
-        raise DataError(text, source=file.label)
+        raise DataError(_NO_JSON, source=file.label)
     text = f"events of the same run as {runs[0].label}, which is read instead"
     return [of_file(file.label, remark("picture-of-results", text))]

@@ -47,6 +47,7 @@ from .rocprof import (
     dispatch_columns,
     header_of,
     left_out,
+    parsed,
     positions,
     read_table,
     replay_spread,
@@ -103,59 +104,39 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     model = _STEPPING.sub("", row.get("gpu_model", ""))
     arch, cus = row.get("gpu_arch", ""), _number(row.get("cu_per_gpu", ""))
     partition = row.get("compute_partition", "").upper()
-    gpu = gpu_of_word(model)
+    gpu, split = gpu_of_word(model), partition not in _WHOLE
     if gpu is None:
         if not arch:
             return model, []
         name, assumption = device_of(arch, cus)
         is_gpu = gpu_of_word(name) is not None
-        if partition not in _WHOLE:
+        if split:
             divided = remark("card-split", f"the card is split ({partition})", partition=partition)
             return f"{name if is_gpu else model or name} ({partition})", [divided]
         if not is_gpu:
             return model or name, []
-        same = assumption.values["same"] if assumption else ()
+        said, same = f"{arch} with {cus} compute units is read as {name}", ()
         if assumption:
-            read = assumption.text
-        else:
-            read = f"{arch} with {cus} compute units is read as {name}"
+            said, same = assumption.text, assumption.values["same"]
         if model:
-            said = f"gpu_model {model} is a series: {read}"
-        else:
-            said = read
-        return name, [
-            remark(
-                "gpu-model-series", said, model=model, arch=arch, units=cus, device=name, same=same
-            )
-        ]
-    split = partition not in _WHOLE
-    notes = []
+            said = f"gpu_model {model} is a series: {said}"
+        read = {"model": model, "arch": arch, "units": cus, "device": name, "same": same}
+        return name, [remark("gpu-model-series", said, **read)]
+    device = gpu.name
     if split:
-        text = f"the card is split ({partition}): its device is called {gpu.name} ({partition})"
-        notes.append(remark("card-split", text, partition=partition, device=gpu.name))
-    elif (arch and arch != gpu.gfx) or (cus is not None and cus not in (gpu.cus, gpu.reported_cus)):
+        text = f"the card is split ({partition}): its device is called {device} ({partition})"
+        note = remark("card-split", text, partition=partition, device=device)
+        return f"{device} ({partition})", [note]
+    if (arch and arch != gpu.gfx) or cus not in (None, gpu.cus, gpu.reported_cus):
+        said = row["gpu_model"]
         described = f"{arch or 'unknown architecture'} with {cus} compute units"
-        text = f"gpu_model says {row['gpu_model']}, which is no {described}: read as {gpu.name}"
-        notes.append(
-            remark(
-                "gpu-model-contradicted",
-                text,
-                model=row["gpu_model"],
-                arch=arch,
-                units=cus,
-                device=gpu.name,
-            )
-        )
-    elif model != gpu.name:
-        notes.append(
-            remark(
-                "gpu-model-read-as",
-                f"gpu_model {model} is read as {gpu.name}",
-                model=model,
-                device=gpu.name,
-            )
-        )
-    return (f"{gpu.name} ({partition})" if split else gpu.name), notes
+        text = f"gpu_model says {said}, which is no {described}: read as {device}"
+        values = {"model": said, "arch": arch, "units": cus, "device": device}
+        return device, [remark("gpu-model-contradicted", text, **values)]
+    if model != device:
+        text = f"gpu_model {model} is read as {device}"
+        return device, [remark("gpu-model-read-as", text, model=model, device=device)]
+    return device, []
 
 
 def _number(text: str) -> int | None:
@@ -212,24 +193,19 @@ def read_pass(file: DataFile, options: Options) -> Pass:
     """
     table = read_table(file, options)
     if table.has("counter_name", "counter_value"):
-        keys = pd.DataFrame(
-            {meaning: table.integers(meaning) for meaning in ("gpu", "dispatch_id")}
-        )
-        dispatch = keys.groupby(["gpu", "dispatch_id"], sort=False, dropna=False).ngroup()
-        rows: IntArray = dispatch.to_numpy(dtype=np.int64).astype(np.int64)
+        keys = [table.integers("gpu"), table.integers("dispatch_id")]
+        dispatch = pd.DataFrame(dict(enumerate(keys))).groupby([0, 1], sort=False, dropna=False)
+        rows: IntArray = dispatch.ngroup().to_numpy(dtype=np.int64)
         first = np.sort(np.unique(rows, return_index=True)[1])
-        codes, levels = pd.factorize(
-            np.array(table.column("counter_name").fill_null("").to_pylist(), dtype=object)
-        )
-        labels, names = codes.astype(np.int64), [str(name) for name in levels]
+        words = table.column("counter_name").fill_null("").to_pylist()
+        labels, names = pd.factorize(np.array(words, dtype=object))
         if first.size * len(names) > max(_CELLS, _CELLS_PER_LINE * len(table)):
             raise DataError(
                 f"has {len(table)} lines for {first.size} dispatches x {len(names)} counters: not "
                 "a table of counters",
                 source=table.label,
             )
-        text = pd.Series(table.column("counter_value").to_pylist(), dtype=object)
-        values = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
+        values = parsed(table.column("counter_value"))
         wide = _wide(rows, labels, values, names, first.size)
         times = times_of(table)
         spread = _spread_of(times, rows) if times else 0.0
@@ -273,20 +249,14 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
         base.spread, merge_passes(("", numbers) for numbers in durations).spread.get("", 0.0)
     )
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
-    channels_read = channels_of(merged.columns)
-    expected = {name: channels or 0 for name in channels_read if name.startswith(_ON_EVERY_CHANNEL)}
-    findings += channels_missing(
-        {
-            name: (len(numbers), max(max(numbers) + 1, expected.get(name, 0)))
-            for name, numbers in channels_read.items()
-        },
-        base.label,
-    )
-    unread = tuple(dict.fromkeys(words))
-    if unread:
-        notes = [columns_left_out(base.label, unread)]
-    else:
-        notes = []
+    recorded = {}
+    for name, numbers in channels_of(merged.columns).items():
+        expected = channels or 0 if name.startswith(_ON_EVERY_CHANNEL) else 0
+        recorded[name] = len(numbers), max(max(numbers) + 1, expected)
+    findings += channels_missing(recorded, base.label)
+    notes = []
+    if words:
+        notes.append(columns_left_out(base.label, dict.fromkeys(words)))
     if merged.columns:
         text = (
             "counters of a dispatch come from several runs of the program, one for each set of "
@@ -307,12 +277,9 @@ def _durations(base: Pass) -> FloatArray:
 
 
 def _keys(table: DispatchTable, gpus: bool) -> pd.DataFrame:
-    columns = {"name": table.names().astype(object)}
-    if gpus:
-        meanings = ("grid", "block", "gpu")
-    else:
-        meanings = ("grid", "block")
-    return pd.DataFrame({**columns, **{meaning: table.integers(meaning) for meaning in meanings}})
+    meanings = ("grid", "block", "gpu") if gpus else ("grid", "block")
+    columns = {meaning: table.integers(meaning) for meaning in meanings}
+    return pd.DataFrame({"name": table.names().astype(object), **columns})
 
 
 def _order(table: DispatchTable) -> IntArray:
@@ -389,55 +356,40 @@ class RocprofilerComputeReader(TraceReader):
         """Return the dispatches of one workload with the counters of all passes; a DataError if a file is damaged."""
         roles = {file: _role(file) for file in files}
         systems = [read_system(file, options) for file in files if roles[file] == "system"]
-        places = {
-            "merged": 0,
-            "timestamps": 1,
-            "pass": 2,
-            "other table": 2,
-        }  # then the passes by number
-        mine = [
-            (places[role], by_number(file.path.name), file)
-            for file in files
-            if (role := roles[file]) in places
-        ]
-        passes = [read_pass(file, options) for *_, file in sorted(mine, key=lambda item: item[:2])]
+        # pmc_perf.csv, timestamps.csv, then the passes by number
+        places = {"merged": 0, "timestamps": 1, "pass": 2, "other table": 2}
+        tables = sorted(
+            (file for file in files if roles[file] in places),
+            key=lambda file: (places[roles[file]], by_number(file.path.name)),
+        )
+        passes = [read_pass(file, options) for file in tables]
         if not passes:
             return Trace(dispatch_table({}, rows=0), notes=_nothing(files, roles))
-        if "merged" in roles.values():
-            base = passes[0]
-        else:
-            base = next((one for one in passes if one.times), passes[0])
+        base = passes[0]
+        if "merged" not in roles.values():
+            base = next((one for one in passes if one.times), base)
         others = [one for one in passes if one is not base]
-        system = systems[0] if systems else None
+        system = systems[0] if systems else System()
         timed = _timed(base, others)
-        joined = join(base, others, system.channels if system else None)
-        findings, notes = [*timed.findings, *joined.findings], [*timed.notes, *joined.notes]
-        if system:
-            notes += system.notes
-        elif "device" not in options.defaults:
+        joined = join(base, others, system.channels)
+        findings = [*timed.findings, *joined.findings]
+        notes = [*timed.notes, *joined.notes, *system.notes]
+        if not systems and "device" not in options.defaults:
             text = "no sysinfo.csv beside it: give default device=NAME"
             notes.append(
                 of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute"))
             )
         if timed.times is None:
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
-        if system:
-            device = system.device
-        else:
-            device = ""
         columns = {
             **dispatch_columns(base.table, timed.times),
             **_place(base, timed),
             **counter_columns(joined.counters, options),
-            "device": device,
+            "device": system.device,
         }
-        table = dispatch_table(columns, rows=len(base.table))
+        table = dispatch_table(columns, rows=len(base.table))[timed.times.readable]
         findings += left_out(timed.times, base.table)
-        return Trace(
-            in_order(table[timed.times.readable].reset_index(drop=True)),
-            findings=findings,
-            notes=notes,
-        )
+        return Trace(in_order(table.reset_index(drop=True)), findings=findings, notes=notes)
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
@@ -483,9 +435,9 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
     notes = [of_file(label, remark("derived-metrics-only", text)) for label in derived]
     none = "no dispatches, give the whole workload folder"
     if len(rest) == 1:
-        return [*notes, of_file(rest[0], remark("no-dispatches", none))]
-    if rest:
-        return [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))]
+        notes.append(of_file(rest[0], remark("no-dispatches", none)))
+    elif rest:
+        notes.append(remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest)))
     return notes
 
 
@@ -508,24 +460,10 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             if _equal(base.times, other.times, rows):
                 return _Timed(base.times, other, rows, [], _rounded(base.times, base.label))
         elif other.times is not None and other.times.sound and len(rows) and (rows >= 0).all():
-            times = Times(
-                other.times.start_ns[rows],
-                other.times.duration_ns[rows],
-                other.times.readable[rows],
-                other.times.rounded_ns,
-                other.times.spoiled[rows],
-            )
-            notes = [
-                of_file(
-                    base.label,
-                    remark(
-                        "times-of-other-file",
-                        f"times are those of {other.label}",
-                        other=other.label,
-                    ),
-                ),
-                *_rounded(times, other.label),
-            ]
+            times = other.times.take(rows)
+            text = f"times are those of {other.label}"
+            taken = remark("times-of-other-file", text, other=other.label)
+            notes = [of_file(base.label, taken), *_rounded(times, other.label)]
             findings: list[Finding] = []
             if base.times is not None:
                 spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
@@ -533,7 +471,7 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             return _Timed(times, other, rows, findings, notes)
     none = np.full(len(base.table), -1, dtype=np.int64)
     if base.times is None:
-        return _Timed(None, None, none, [without_times(len(base.table), base.label)], [])
+        return _Timed(None, None, none, without_times(base.table), [])
     findings = spoiled_timestamps(base.times, base.table, "profile")
     return _Timed(base.times, None, none, findings, _rounded(base.times, base.label))
 

@@ -19,12 +19,17 @@ from pandas.api.types import union_categoricals
 from ..arrays import BoolArray, IntArray
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
-from ..traces.dispatches import Finding
+from ..traces.dispatches import Severity
 from .labels import device_named
 from .rocpd import STREAM_IS_QUEUE, streams_recorded
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
+BEYOND_CLOCK: tuple[str, str, Severity] = (
+    "clipped-time",
+    "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of no use",
+    "error",
+)
 NO_ACTIVITY = remark(
     "no-activities", "no kernel dispatches and no memory copies were recorded", by="rocprofv3"
 )
@@ -125,17 +130,6 @@ def durations(start: IntArray, end: IntArray) -> IntArray:
     return np.where(wrapped, np.where(end > start, LAST, FIRST), difference)
 
 
-def beyond_clock(count: int, source: str) -> Finding:
-    """Return the finding for timestamps that do not fit."""
-    text = (
-        "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of "
-        "no use"
-    )
-    return Finding(
-        remark("clipped-time", text, clipped="activities"), "error", count, source=source
-    )
-
-
 def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[pd.Series, bool]:
     """Return what orders the kernels, and whether it is the HIP stream (else the hardware queue).
 
@@ -151,24 +145,12 @@ def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[p
 def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows of several kinds one below the other, missing where a kind has no such column."""
     filled = [part for part in parts if len(part)] or parts[:1]
-    names = dict.fromkeys(chain.from_iterable(part.columns for part in filled))
-    columns = {}
-    for name in names:
-        columns[name] = _stacked_column([_column(part, name) for part in filled])
-    return pd.DataFrame(columns)
-
-
-def _column(part: pd.DataFrame, name: str) -> pd.Series:
-    if name in part:
-        return part[name]
-    if name.startswith(COUNTER):
-        dtype = "float64"
-    else:
-        dtype = "Int64"
-    return pd.Series(np.nan, index=part.index, dtype=dtype)
-
-
-def _stacked_column(columns: Sequence[pd.Series]) -> Any:
-    if isinstance(columns[0].dtype, pd.CategoricalDtype):
-        return union_categoricals([column.array for column in columns])
-    return pd.concat(columns, ignore_index=True)
+    stacked: dict[str, Any] = {}
+    for name in dict.fromkeys(chain.from_iterable(filled)):
+        missing = "float64" if name.startswith(COUNTER) else "Int64"
+        columns = [part.get(name, pd.Series(np.nan, part.index, missing)) for part in filled]
+        if isinstance(columns[0].dtype, pd.CategoricalDtype):
+            stacked[name] = union_categoricals([column.array for column in columns])
+        else:
+            stacked[name] = pd.concat(columns, ignore_index=True)
+    return pd.DataFrame(stacked)

@@ -22,6 +22,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
@@ -44,13 +44,14 @@ from ..traces.dispatches import (
     Severity,
     Trace,
     dispatch_table,
+    findings_on,
     in_order,
 )
 from . import rocprofv3
 from .base import HEAD_BYTES, DataFile, Options, Reader, TraceReader, register
-from .files import as_utf8, by_number, content, csv_header, head
+from .files import as_utf8, by_number, content, csv_header, even_lines, head
 from .kernel_sums import tables_of
-from .rocpd import direction, workgroups
+from .rocpd import direction, launch_size
 
 # Files: what a CSV file holds, by its header, and which files are of one run, by their names.
 #
@@ -192,7 +193,6 @@ _WORD, _FIELD = pa.dictionary(pa.int32(), pa.large_string()), pa.large_string()
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS = 40  # more than any 64-bit number has; Python refuses to convert very long ones
 _DELIMITERS = ",;\t"
-_BLOCK_BYTES = 1 << 24  # a line must fit
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,7 @@ class CsvTable:
         self.file = file
         self.findings: list[Finding] = []
         raw = content(file.path, max_bytes=options.trace_bytes)
-        raw = as_utf8(raw).removeprefix(BOM_UTF8)
-        self._columns, self.lines = self._read(raw if b"\n" in raw else raw + b"\n")
+        self._columns, self.lines = self._read(as_utf8(raw).removeprefix(BOM_UTF8))
         self.names = frozenset(self._columns)
 
     def __len__(self) -> int:
@@ -235,69 +234,29 @@ class CsvTable:
     def _read(self, raw: bytes) -> tuple[Mapping[str, Any], IntArray]:
         """Return the lines that have as many fields as the header, by column, and their numbers."""
         header = [name.lower() for name in csv_header(raw[:HEAD_BYTES])]
-        broken: dict[int, int] = {}
-
-        def skip(row: Any) -> str:
-            broken[row.number] = 1 + row.text.rstrip("\n").count(
-                "\n"
-            )  # an open quote swallows lines
-            return "skip"
-
+        first = raw[:HEAD_BYTES].partition(b"\n")[0].decode(errors="replace")
+        types = [_WORD if name in _WORDS else _FIELD for name in header]
         try:
-            first = raw[:HEAD_BYTES].partition(b"\n")[0].decode(errors="replace")
-            places = [str(place) for place in range(len(header))]
-            types = [_WORD if name in _WORDS else _FIELD for name in header]
-            rows = pa.csv.read_csv(
-                pa.BufferReader(raw),
-                read_options=pa.csv.ReadOptions(
-                    use_threads=False, column_names=places, skip_rows=1, block_size=_BLOCK_BYTES
-                ),
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=max(_DELIMITERS, key=first.count),
-                    ignore_empty_lines=False,
-                    invalid_row_handler=skip,
-                ),
-                convert_options=pa.csv.ConvertOptions(
-                    column_types=dict(zip(places, types, strict=True)), strings_can_be_null=False
-                ),
-            )
+            rows, lines, broken = even_lines(raw, types, max(_DELIMITERS, key=first.count))
         except (pa.ArrowException, ValueError, OverflowError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(f"cannot be read as CSV ({reason})", source=self.file.label) from error
-        lines = np.delete(
-            np.arange(2, 2 + rows.num_rows + len(broken)), [line - 2 for line in broken]
+        text = "lines with more or fewer fields than the header (cut off?): left out"
+        self.findings += findings_on(
+            sum(broken.values()),
+            *("broken-lines", text, "warning", f"{self.file.label}:{min(broken, default=0)}"),
+            by="rocprofv3",
         )
-        if broken:
-            text = "lines with more or fewer fields than the header (cut off?): left out"
-            self._find(
-                remark("broken-lines", text, by="rocprofv3"),
-                "warning",
-                sum(broken.values()),
-                min(broken),
-            )
-        filled = np.zeros(rows.num_rows, dtype=bool)
-        for column in rows.columns:
-            if filled.all():
-                break
-            filled |= _numpy(pc.not_equal(column.cast(_FIELD), ""))
-        if not filled.all():
-            rows = rows.filter(pa.array(filled))
-        columns = rows.unify_dictionaries().columns
-        return {
-            name: _whole_array(column) for name, column in zip(header, columns, strict=True)
-        }, lines[filled]
+        columns = map(_whole_array, rows.unify_dictionaries().columns)
+        return dict(zip(header, columns, strict=True)), lines
 
     def words(self, name: str) -> pd.Categorical:
         """Return a column of words, "" in a column that the file does not have."""
-        if name not in self._columns:
-            return pd.Categorical.from_codes(
-                np.zeros(len(self), dtype=np.int8), categories=pd.Index([""], dtype="str")
-            )
-        column = self._columns[name]
-        return pd.Categorical.from_codes(
-            column.indices.to_numpy(),
-            categories=pd.Index(column.dictionary.to_pylist(), dtype="str"),
-        )
+        codes, words = np.zeros(len(self), dtype=np.int8), [""]
+        if name in self._columns:
+            column = self._columns[name]
+            codes, words = column.indices.to_numpy(), column.dictionary.to_pylist()
+        return pd.Categorical.from_codes(codes, categories=pd.Index(words, dtype="str"))
 
     def integers(self, *names: str) -> pd.Series:
         """Return the first of the columns that the file has as Int64; missing where empty, or in no such column."""
@@ -313,9 +272,7 @@ class CsvTable:
         """Return a column as float64, NaN where there is no number."""
         fields = pc.utf8_trim_whitespace(self._columns[name])
         try:
-            return np.asarray(
-                pc.cast(_or_null(fields), pa.float64()).to_numpy(zero_copy_only=False)
-            )
+            return _numpy(pc.cast(_or_null(fields), pa.float64()))
         except pa.ArrowInvalid:
             values = _each(fields, _number, np.float64)
         self._report_unreadable(name, ~np.isnan(values))
@@ -334,27 +291,16 @@ class CsvTable:
         """
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
         is_timed = start.readable & end.readable
-        if not is_timed.all():
-            text = "rows without a start or an end that is a number: left out"
-            self._find(
-                remark("unreadable-times", text, rows="rows"),
-                "error",
-                int((~is_timed).sum()),
-                self._line(~is_timed),
-            )
+        text = "rows without a start or an end that is a number: left out"
+        self._find(~is_timed, "unreadable-times", text, "error", rows="rows")
+        text = (
+            "timestamps that are not whole nanoseconds, as a spreadsheet saves them: durations are "
+            "wrong"
+        )
         rounded = is_timed & (start.rounded | end.rounded)
-        if rounded.any():
-            text = (
-                "timestamps that are not whole nanoseconds, as a spreadsheet saves them: "
-                "durations are wrong"
-            )
-            spoiled = remark("spoiled-timestamps", text, written="fraction")
-            self._find(spoiled, "error", int(rounded.sum()), self._line(rounded))
+        self._find(rounded, "spoiled-timestamps", text, "error", written="fraction")
         beyond = is_timed & (start.beyond | end.beyond)
-        if beyond.any():
-            self.findings.append(
-                rocprofv3.beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}")
-            )
+        self._find(beyond, *rocprofv3.BEYOND_CLOCK, clipped="activities")
         return Times(start.values, end.values, is_timed)
 
     def _whole(self, name: str) -> _Whole:
@@ -362,10 +308,8 @@ class CsvTable:
         try:
             whole = pc.cast(_or_null(fields), pa.int64())
         except pa.ArrowInvalid:
-            values, is_whole, rounded, beyond = (
-                _each(fields, _whole_number, np.int64).reshape(-1, 4).T
-            )
-            return _Whole(values, is_whole.astype(bool), rounded.astype(bool), beyond.astype(bool))
+            values, *tests = _each(fields, _whole_number, np.int64).reshape(-1, 4).T
+            return _Whole(values, *(test.astype(bool) for test in tests))
         none = np.zeros(len(self), dtype=bool)
         return _Whole(_numpy(pc.fill_null(whole, 0)), _numpy(whole.is_valid()), none, none)
 
@@ -374,21 +318,16 @@ class CsvTable:
         if is_whole.all():
             return
         odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~is_whole
-        if odd.any():
-            self._find(
-                remark(
-                    "unreadable-field", f"fields of {name} that are no number: missing", column=name
-                ),
-                "warning",
-                int(odd.sum()),
-                self._line(odd),
-            )
+        text = f"fields of {name} that are no number: missing"
+        self._find(odd, "unreadable-field", text, "warning", column=name)
 
-    def _line(self, rows: BoolArray) -> int:
-        return int(self.lines[int(np.argmax(rows))])
-
-    def _find(self, what: Remark, severity: Severity, count: int, line: int) -> None:
-        self.findings.append(Finding(what, severity, count, source=f"{self.file.label}:{line}"))
+    def _find(
+        self, rows: BoolArray, code: str, text: str, severity: Severity, /, **values: str
+    ) -> None:
+        """Report these rows, if there are any, at the line of the first."""
+        if rows.any():
+            where = f"{self.file.label}:{self.lines[int(np.argmax(rows))]}"
+            self.findings += findings_on(int(rows.sum()), code, text, severity, where, **values)
 
 
 def _whole_array(column: Any) -> Any:
@@ -403,18 +342,15 @@ def _or_null(fields: Any) -> Any:
     return pc.if_else(pc.equal(fields, ""), None, fields)
 
 
-def _numpy(array: Any) -> NDArray[Any]:
-    return np.asarray(
-        array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy()
-    )
+def _numpy(array: pa.Array) -> NDArray[Any]:
+    return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
 def _each(fields: Any, convert: Callable[[str], Any], dtype: type[np.generic]) -> NDArray[Any]:
     """Return what a function makes of each field, called once for each different one."""
     encoded = fields.dictionary_encode()
-    return np.array([convert(word) for word in encoded.dictionary.to_pylist()], dtype=dtype)[
-        encoded.indices.to_numpy()
-    ]
+    converted = np.array([*map(convert, encoded.dictionary.to_pylist())], dtype=dtype)
+    return converted[encoded.indices.to_numpy()]
 
 
 def _number(word: str) -> float:
@@ -531,15 +467,12 @@ def _at_dispatches(
         & chosen["items_timed"].ne(measured["items"])
     )
     position = chosen["position"].mask(other_grid.fillna(False).astype(bool))
-    if (lost := int(position.isna().sum())) > 0:
-        untimed = remark(
-            "unmatched-pass",
-            "dispatches of a counter pass that are not among those timed (another number of "
-            "launches of the kernel, or "
-            "another grid): their counters are left out",
-            why="not timed",
-        )
-        findings.append(Finding(untimed, "warning", lost, source=source))
+    text = (
+        "dispatches of a counter pass that are not among those timed (another number of launches "
+        "of the kernel, or another grid): their counters are left out"
+    )
+    lost = int(position.isna().sum())
+    findings += findings_on(lost, "unmatched-pass", text, "warning", source, why="not timed")
     place = measured[["run", "dispatch_id"]].assign(position=position)
     placed = values[["run", "dispatch_id", "counter", "value"]].merge(
         place, on=["run", "dispatch_id"], how="left"
@@ -565,21 +498,13 @@ def _joined(measured: pd.DataFrame, timed: pd.DataFrame, by: list[str]) -> pd.Da
 def _varying(distinct: pd.Series, passes: Sequence[Pass]) -> list[Finding]:
     """Report counters that were taken several times for a dispatch, with different values."""
     differing = distinct[distinct > 1]
-    if differing.empty:
-        return []
     names = tuple(sorted(set(differing.index.get_level_values("counter"))))
     text = (
         f"values of a counter for one dispatch that differ between passes ({', '.join(names)}): "
         "the median is taken"
     )
-    return [
-        Finding(
-            remark("replay-spread", text, counters=names),
-            "info",
-            len(differing),
-            source=passes[0].source,
-        )
-    ]
+    source = passes[0].source
+    return findings_on(len(differing), "replay-spread", text, "info", source, counters=names)
 
 
 # The reader.
@@ -626,10 +551,14 @@ class Run:
 
     def findings(self) -> list[Finding]:
         """Return what was odd about the lines and about the fields read so far."""
-        findings = []
-        for *_, table in self._tables:
-            findings.extend(table.findings)
-        return list(dict.fromkeys(findings))
+        findings = (table.findings for *_, table in self._tables)
+        return list(dict.fromkeys(chain.from_iterable(findings)))
+
+
+_NUMBERS_OF_AGENTS = (
+    *("node_id", "logical_node_id", "logical_node_type_id"),
+    *("gfx_target_version", "cu_count"),
+)
 
 
 def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
@@ -637,27 +566,15 @@ def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
     gpus: list[rocprofv3.Agent] = []
     remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
-        numbers = (
-            "node_id",
-            "logical_node_id",
-            "logical_node_type_id",
-            "gfx_target_version",
-            "cu_count",
-        )
-        columns = []
-        for name in numbers:
-            whole = table.integers(name)
-            columns.append([None if number is pd.NA else int(number) for number in whole])
-        node, logical, of_type, version, cus = columns
-        kind, name, product = (
-            list(table.words(word)) for word in ("agent_type", "name", "product_name")
-        )
-        for row in range(len(table)):
-            if kind[row].casefold().endswith("gpu"):
-                device, assumption = rocprofv3.agent_device(
-                    product[row], name[row], version[row], cus[row]
-                )
-                gpus.append(rocprofv3.Agent(node[row], logical[row], of_type[row], device))
+        numbers = [
+            [None if number is pd.NA else int(number) for number in table.integers(name)]
+            for name in _NUMBERS_OF_AGENTS
+        ]
+        described = map(table.words, ("agent_type", "name", "product_name"))
+        for *given, version, cus, kind, name, product in zip(*numbers, *described, strict=True):
+            if kind.casefold().endswith("gpu"):
+                device, assumption = rocprofv3.agent_device(product, name, version, cus)
+                gpus.append(rocprofv3.Agent(*given, device))
                 remarks |= {assumption: None} if assumption else {}
     return rocprofv3.Agents(gpus), list(remarks)
 
@@ -768,9 +685,8 @@ def _remarks(run: Run) -> list[Remark]:
     if timed in run.of(Content.COUNTERS):
         text = (
             "no kernel trace: times were taken while counters were collected, one kernel at a "
-            "time; of grids only the "
+            "time; of grids only the total is recorded (grid_x, block_x)"
         )
-        text += "total is recorded (grid_x, block_x)"
         notes.append(remark("no-kernel-trace", text, grids="total only"))
     repeated = [table for table in run.of(Content.KERNELS) if table is not timed and len(table)]
     if timed is not None and repeated:
@@ -802,8 +718,12 @@ def _untimed(run: Run) -> list[Finding]:
         "rows of counters without times: they are no activities; add the kernel trace "
         "(--kernel-trace) of the run"
     )
-    untimed = remark("counters-without-times", text, lacking="kernel trace", counted="rows")
-    return [Finding(untimed, "warning", sum(map(len, tables)), source=tables[0].file.label)]
+    return findings_on(
+        sum(map(len, tables)),
+        *("counters-without-times", text, "warning", tables[0].file.label),
+        lacking="kernel trace",
+        counted="rows",
+    )
 
 
 def _kernels(table: CsvTable, run: Run, notes: list[Remark]) -> tuple[pd.DataFrame, bool]:
@@ -832,18 +752,12 @@ def _kernels(table: CsvTable, run: Run, notes: list[Remark]) -> tuple[pd.DataFra
 
 def _sizes(table: CsvTable) -> dict[str, pd.Series]:
     """Return grid (in workgroups) and block; of a counter file the totals only."""
+    if "grid_size" in table.names:
+        return launch_size("x", table.integers("grid_size"), table.integers("workgroup_size"))
     sizes = {}
-    for axis, suffix in (
-        [("x", "")] if "grid_size" in table.names else [(axis, f"_{axis}") for axis in "xyz"]
-    ):
-        items, group = (
-            table.integers(f"grid_size{suffix}"),
-            table.integers(f"workgroup_size{suffix}"),
-        )
-        sizes[f"grid_{axis}"], sizes[f"block_{axis}"] = (
-            workgroups(items, group),
-            group.where(group > 0),
-        )
+    for axis in "xyz":
+        items = table.integers(f"grid_size_{axis}")
+        sizes |= launch_size(axis, items, table.integers(f"workgroup_size_{axis}"))
     return sizes
 
 
@@ -857,10 +771,8 @@ def _items(table: CsvTable) -> pd.Series:
 
 def _process_codes(table: CsvTable) -> IntArray:
     """Return a number for the process of each row, in the order in which the processes appear."""
-    if "guid" in table.names:
-        process = table.words("guid")
-    else:
-        process = table.integers("process_id")
+    has_guid = "guid" in table.names
+    process = table.words("guid") if has_guid else table.integers("process_id")
     return np.asarray(pd.factorize(process, use_na_sentinel=False)[0], dtype=np.int64)
 
 
@@ -903,7 +815,7 @@ def _common(table: CsvTable, agent: pd.Categorical[Any]) -> pd.DataFrame:
 
 def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the counters of the dispatches, and what was odd about them."""
-    findings, passes = [], []
+    findings, passes = list[Finding](), list[Pass]()
     for table in run.of(Content.COUNTERS):
         numbers = table.integers("dispatch_id")
         key = dispatch_key(
@@ -912,15 +824,12 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
         values = key.assign(
             counter=table.words("counter_name"), value=table.numbers("counter_value")
         )
-        if numbers.isna().any():
-            unnumbered = remark(
-                "unmatched-pass",
-                "counter values without the number of a dispatch: left out",
-                why="no number",
-            )
-            findings.append(
-                Finding(unnumbered, "warning", int(numbers.isna().sum()), source=table.file.label)
-            )
+        text = "counter values without the number of a dispatch: left out"
+        findings += findings_on(
+            int(numbers.isna().sum()),
+            *("unmatched-pass", text, "warning", table.file.label),
+            why="no number",
+        )
         passes.append(Pass(values[numbers.notna()].reset_index(drop=True), table.file.label))
     timed = dispatch_key(
         kernels["run"].to_numpy(), kernels["name"].array, kernels["dispatch_id"], kernels["items"]

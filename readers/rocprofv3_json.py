@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,28 @@ from msgspec import Struct, field
 from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
-from ..traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
+from ..traces.dispatches import (
+    COLUMNS,
+    KERNEL,
+    MEMCPY,
+    Finding,
+    Severity,
+    Trace,
+    dispatch_table,
+    findings_on,
+    in_order,
+)
 from .base import DataFile, Options, TraceReader, register
 from .files import content
-from .rocpd import direction, workgroups
+from .rocpd import direction, launch_size
 from .rocprofv3 import (
+    BEYOND_CLOCK,
     FIRST,
     LAST,
     NO_ACTIVITY,
     NO_DEVICE,
     UNLINKED,
     agent_device,
-    beyond_clock,
     durations,
     held,
     stacked,
@@ -244,10 +255,8 @@ class Rocprofv3JsonReader(TraceReader):
         """
         [file] = files
         reading = _Reading(file)
-        parts = []
-        for process in read_document(file, options).processes:
-            for part in reading.activities(process):
-                parts.append(part)
+        processes = read_document(file, options).processes
+        parts = list(chain.from_iterable(map(reading.activities, processes)))
         if not any(map(len, parts)):
             reading.note(NO_ACTIVITY)
             return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), notes=reading.notes)
@@ -295,12 +304,18 @@ class _Reading:
         if what not in self.notes:
             self.notes.append(what)
 
-    def find(self, what: Remark, rows: np.ndarray) -> None:
+    def find(
+        self,
+        rows: np.ndarray,
+        code: str,
+        text: str,
+        severity: Severity = "warning",
+        **values: str,
+    ) -> None:
         """Report the records of the part being read that `rows` marks, if there are any."""
         if rows.any():
-            self.findings.append(
-                Finding(what, "warning", int(rows.sum()), source=self._place(rows))
-            )
+            where = f"{self._file.label}:{self._records + int(np.argmax(rows)) + 1}"
+            self.findings += findings_on(int(rows.sum()), code, text, severity, where, **values)
 
     def activities(self, process: Process) -> list[pd.DataFrame]:
         """Return the dispatches and the copies of a process."""
@@ -340,7 +355,7 @@ class _Reading:
                 "(--kernel-trace) of the run"
             )
             lacking = {"lacking": "kernel trace", "counted": "dispatches"}
-            self.find(remark("counters-without-times", text, **lacking), untimed)
+            self.find(untimed, "counters-without-times", text, **lacking)
         info = [record.dispatch_info for record in records]
         symbols = _symbols(process.kernel_symbols, [item.kernel_id for item in info])
         queue = _integers(None if item.queue_id is None else item.queue_id.handle for item in info)
@@ -357,14 +372,9 @@ class _Reading:
         for axis in "xyz":
             items = _integers(getattr(item.grid_size, axis) for item in info)
             group = _integers(getattr(item.workgroup_size, axis) for item in info)
-            rows[f"grid_{axis}"], rows[f"block_{axis}"] = (
-                workgroups(items, group),
-                group.where(group > 0),
-            )
-        self.find(
-            remark("unnamed-kernel", "dispatches of a kernel that the file does not name"),
-            (rows["name"] == "").to_numpy(),
-        )
+            rows = rows.assign(**launch_size(axis, items, group))
+        text = "dispatches of a kernel that the file does not name"
+        self.find(rows["name"].eq("").to_numpy(), "unnamed-kernel", text)
         return pd.concat([rows, self._counters(process, rows["dispatch_id"])], axis=1), streamed
 
     def _copies(self, process: Process, agents: _Agents) -> pd.DataFrame:
@@ -383,8 +393,7 @@ class _Reading:
     def _timed(self, records: Sequence[Dispatch | DispatchData | Copy]) -> pd.DataFrame:
         start, early = held(record.start_timestamp or 0 for record in records)
         end, late = held(record.end_timestamp or 0 for record in records)
-        if (early | late).any():
-            self.findings.append(beyond_clock(int((early | late).sum()), self._place(early | late)))
+        self.find(early | late, *BEYOND_CLOCK, clipped="activities")
         columns = {
             "start_ns": start,
             "duration_ns": durations(start, end),
@@ -395,24 +404,15 @@ class _Reading:
     def _counters(self, process: Process, dispatch_ids: pd.Series) -> pd.DataFrame:
         """Return the counters of each dispatch, matched by its number, a column each."""
         counted = process.callback_records.counter_collection
-        dispatches = [record.dispatch_data.dispatch_info.dispatch_id for record in counted]
-        records = []
-        for record in counted:
-            for value in record.records:
-                records.append(value)
-        handles = (value.counter_id.handle for value in records)
         names = {counter.id.handle: counter.name for counter in process.counters}
-        values = pd.DataFrame(
-            {
-                "dispatch_id": _integers(dispatches)
-                .repeat([len(record.records) for record in counted])
-                .reset_index(drop=True),
-                "counter": pd.Series(
-                    [names.get(handle, f"id_{handle}") for handle in handles], dtype="str"
-                ),
-                "value": np.array([value.value for value in records], dtype=np.float64),
-            }
-        )
+        listed = list[tuple[int, str, float]]()
+        for record in counted:
+            number = record.dispatch_data.dispatch_info.dispatch_id
+            for value in record.records:
+                handle = value.counter_id.handle
+                listed.append((number, names.get(handle, f"id_{handle}"), value.value))
+        values = pd.DataFrame(listed, columns=["dispatch_id", "counter", "value"])
+        values["dispatch_id"] = _integers(values["dispatch_id"])
         if values.empty:
             return pd.DataFrame(index=dispatch_ids.index)
         first = pd.Series(dispatch_ids.index, index=dispatch_ids)
@@ -420,13 +420,10 @@ class _Reading:
         values["row"] = values["dispatch_id"].map(first)
         lost = values["row"].isna().to_numpy()
         text = "counter values of dispatches that are not among those timed: left out"
-        self.find(remark("unmatched-pass", text, why="values not timed"), lost)
+        self.find(lost, "unmatched-pass", text, why="values not timed")
         sums = values[~lost].groupby(["row", "counter"], sort=True)["value"].sum(min_count=1)
         wide = sums.unstack("counter").reindex(dispatch_ids.index)  # noqa: PD010 (one value per cell)
         return wide.rename(columns=lambda name: f"{COUNTER}{name}")
-
-    def _place(self, rows: np.ndarray) -> str:
-        return f"{self._file.label}:{self._records + int(np.argmax(rows)) + 1}"
 
 
 class _Agents:
@@ -439,10 +436,9 @@ class _Agents:
     def columns(self, handles: Sequence[int | None]) -> dict[str, Any]:
         """Return `gpu` and `device` of the rows with these handles."""
         codes, unique = pd.factorize(np.array(handles, dtype=object))
-        described = [self._described(int(handle)) for handle in unique]
-        numbers, devices = zip(
-            *described, (None, ""), strict=True
-        )  # the last one is of copies within the host
+        described: list[tuple[int | None, str]] = [self._described(int(one)) for one in unique]
+        described.append((None, ""))  # of copies within the host
+        numbers, devices = zip(*described, strict=True)
         return {
             "gpu": _integers(numbers).take(codes).reset_index(drop=True),
             "device": pd.Categorical(np.array(devices, dtype=object)[codes]),
@@ -458,18 +454,15 @@ class _Agents:
         )
         if assumption or not device:
             self._reading.note(assumption or NO_DEVICE)
-        return next(
-            number
-            for number in (agent.logical_node_id, agent.node_id, handle)
-            if number is not None
-        ), device
+        numbers = (agent.logical_node_id, agent.node_id, handle)
+        return next(number for number in numbers if number is not None), device
 
     def of_copy(self, record: Copy) -> int | None:
         """Return the handle of the GPU that a copy ends on, else starts from; None for copies within the host."""
-        ends = (record.dst_agent_id, record.src_agent_id)
-        return next(
-            (end.handle for end in ends if end is not None and end.handle in self._gpus), None
-        )
+        for end in (record.dst_agent_id, record.src_agent_id):
+            if end is not None and end.handle in self._gpus:
+                return end.handle
+        return None
 
 
 def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, Any]:
@@ -478,18 +471,10 @@ def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, 
     codes, used = pd.factorize(np.array(kernel_ids, dtype=object))
     symbols_used = [by_id.get(number) for number in used]
     names = np.array([_name(symbol) for symbol in symbols_used], dtype=object)
-    registers: dict[str, Callable[[Symbol], int | None]] = {
-        "vgpr": lambda symbol: symbol.arch_vgpr_count,
-        "accum_vgpr": lambda symbol: symbol.accum_vgpr_count,
-        "sgpr": lambda symbol: symbol.sgpr_count,
-    }
     counts = {}
-    for name, count in registers.items():
-        counts[name] = (
-            _integers(None if symbol is None else count(symbol) for symbol in symbols_used)
-            .take(codes)
-            .reset_index(drop=True)
-        )
+    for name, count in (("vgpr", "arch_vgpr"), ("accum_vgpr", "accum_vgpr"), ("sgpr", "sgpr")):
+        registers = _integers(getattr(symbol, f"{count}_count", None) for symbol in symbols_used)
+        counts[name] = registers.take(codes).reset_index(drop=True)
     return {"name": pd.Categorical(names[codes]), **counts}
 
 

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..remarks import remark
-from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Trace, dispatch_table, in_order
+from ..remarks import Remark, remark
+from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
 from .base import SQLITE, DataFile, Options, TraceReader, register
 from .files import content
 from .rocpd import IN_WORK_ITEMS, direction, schema_of, workgroups
@@ -63,47 +64,30 @@ class RpdReader(TraceReader):
         groups: dict[Path, list[DataFile]] = {}
         for file in files:
             # Without compression and suffix: "run.rpd.gz" and "run.json" are of one run.
-            groups.setdefault(
-                file.path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", file.path.name)).with_suffix(""),
-                [],
-            ).append(file)
-        result = []
-        for same in groups.values():
-            for group in _split(same):
-                result.append(tuple(group))
-        return result
+            name = re.sub(r"(?i)\.(gz|bz2)$", "", file.path.name)
+            groups.setdefault(file.path.with_name(name).with_suffix(""), []).append(file)
+        return list(chain.from_iterable(map(_split, groups.values())))
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the operations of the database; `source` numbers the rows of ``rocpd_op``, `stream` is the queue."""
         databases = [file for file in files if _is_database(file)]
-        notes = [
-            remark(
-                "exported-trace",
-                f"{file.label} is a Chrome trace exported from a .rpd database, which holds more: "
-                "not read; "
-                "give the .rpd",
-                trace=file.label,
-            )
-            for file in files
-            if file not in databases
-        ]
+        notes, findings = list[Remark](), list[Finding]()
+        for file in files:
+            if file not in databases:
+                text = (
+                    f"{file.label} is a Chrome trace exported from a .rpd database, which holds "
+                    "more: not read; give the .rpd"
+                )
+                notes.append(remark("exported-trace", text, trace=file.label))
         traces = [_read(file, options) for file in databases]
         tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
+        table = dispatch_table({}, rows=0)
         if tables:
             table = in_order(pd.concat(tables, ignore_index=True))
-        else:
-            table = dispatch_table({}, rows=0)
-        findings = []
         for trace in traces:
-            findings.extend(trace.findings)
-        every_note = []
-        for part in traces:
-            every_note.extend(part.notes)
-        return Trace(
-            table,
-            findings=findings,
-            notes=[*notes, *every_note],
-        )
+            findings += trace.findings
+            notes += trace.notes
+        return Trace(table, findings=findings, notes=notes)
 
 
 def _is_database(file: DataFile) -> bool:
@@ -127,7 +111,7 @@ def _read(file: DataFile, options: Options) -> Trace:
         links = database.read("rocpd_api_ops", integers=("op_id", "api_id"))
         links = links.rename(columns={"op_id": "id", "api_id": "correlation"})
         for key, text in (("opType_id", "type"), ("description_id", "description")):
-            ops = joined(ops, strings.rename(columns={"id": key, "string": text}), [key])
+            ops = _named(ops, strings, key, text)
             ops[text] = ops[text].fillna("")
         ops = joined(ops, links, ["id"])
         launches = _launches(database, strings)
@@ -147,19 +131,11 @@ def _read(file: DataFile, options: Options) -> Trace:
     ops = joined(joined(ops, launches, ["correlation"]), operators, ["correlation"])
     ops, untimed = timed(ops, file.label)
     if ops.empty:
-        notes.append(
-            remark(
-                "no-activities",
-                "the database has no operations of a GPU (rocpd_op is empty)",
-                by="rpd",
-            )
-        )
+        text = "the database has no operations of a GPU (rocpd_op is empty)"
+        notes.append(remark("no-activities", text, by="rpd"))
     else:
-        notes.append(
-            remark(
-                "device-not-recorded", "the GPU is not named: give default device=NAME", by="rpd"
-            )
-        )
+        text = "the GPU is not named: give default device=NAME"
+        notes.append(remark("device-not-recorded", text, by="rpd"))
     if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
         text = (
             f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is "
@@ -169,33 +145,27 @@ def _read(file: DataFile, options: Options) -> Trace:
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
 
 
+def _named(rows: pd.DataFrame, strings: pd.DataFrame, key: str, name: str) -> pd.DataFrame:
+    """Return the rows with the string that their column `key` numbers, as the column `name`."""
+    return joined(rows, strings.rename(columns={"id": key, "string": name}), [key])
+
+
 def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     """Return the API calls with what they launched: the grid in workgroups, or the bytes copied."""
-    calls = database.read("rocpd_api", integers=("id", "pid", "apiName_id")).rename(
-        columns={"id": "correlation"}
-    )
-    calls = joined(
-        calls, strings.rename(columns={"id": "apiName_id", "string": "api"}), ["apiName_id"]
-    )
-    sizes = []
-    for what in ("grid", "workgroup"):
-        for side in _AXES:
-            sizes.append(f"{what}{side}")
+    calls = database.read("rocpd_api", integers=("id", "pid", "apiName_id"))
+    calls = _named(calls.rename(columns={"id": "correlation"}), strings, "apiName_id", "api")
+    sizes = [f"{what}{side}" for what, side in product(("grid", "workgroup"), _AXES)]
     kernels = database.read(
         "rocpd_kernelapi",
         integers=("api_ptr_id", "kernelName_id", *sizes),
         required=("gridX", "workgroupX"),
-    ).rename(columns={"api_ptr_id": "correlation"})
-    calls = joined(calls, kernels, ["correlation"])
-    calls = joined(
-        calls,
-        strings.rename(columns={"id": "kernelName_id", "string": "launched"}),
-        ["kernelName_id"],
     )
-    copies = database.read("rocpd_copyapi", integers=("api_ptr_id", "size")).rename(
-        columns={"api_ptr_id": "correlation"}
-    )
-    calls = joined(calls, copies, ["correlation"])
+    copies = database.read("rocpd_copyapi", integers=("api_ptr_id", "size"))
+    for launched in (kernels, copies):
+        calls = joined(
+            calls, launched.rename(columns={"api_ptr_id": "correlation"}), ["correlation"]
+        )
+    calls = _named(calls, strings, "kernelName_id", "launched")
     in_items = calls["api"].isin(IN_WORK_ITEMS)
     for axis in _AXES:
         grid, group = calls[f"grid{axis}"], calls[f"workgroup{axis}"]
@@ -209,11 +179,7 @@ def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
 def _operators(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     """Return for each API call the framework's operators around it, where the extensions recorded them."""
     named = database.read("ext_autogradapi", integers=("api_ptr_id", "autogradName_id"))
-    named = joined(
-        named,
-        strings.rename(columns={"id": "autogradName_id", "string": "op_name"}),
-        ["autogradName_id"],
-    )
+    named = _named(named, strings, "autogradName_id", "op_name")
     named = named.rename(columns={"api_ptr_id": "op_id"})[["op_id", "op_name"]]
     stack = database.read("ext_callstack", integers=("parent_id", "child_id", "depth"))
     stack = stack.rename(columns={"parent_id": "op_id", "child_id": "correlation"}).drop(
@@ -250,7 +216,6 @@ def _table(ops: pd.DataFrame, file: DataFile) -> pd.DataFrame:
         "op_stack": ops["op_stack"],
         "source": f"{file.label}:" + ops[ROW].astype("str"),
     }
-    for what in ("grid", "block"):
-        for axis in _AXES:
-            columns[f"{what}_{axis.lower()}"] = ops[f"{what}_{axis.lower()}"]
+    for what, axis in product(("grid", "block"), "xyz"):
+        columns[f"{what}_{axis}"] = ops[f"{what}_{axis}"]
     return in_order(dispatch_table(columns))

@@ -43,7 +43,7 @@ from .files import campaign_of, csv_header, parse_csv, text
 from .labels import TIME_UNITS, microseconds
 from .records import Row, json_records, number, refused, scaled
 from .tidy import filled, with_token_units
-from .words import words
+from .words import vocabulary
 
 _OP: Final[Op] = OPS[SERVING]
 _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
@@ -53,7 +53,7 @@ _NUMBERS: Final = (
     *("input_len", "output_len", "concurrency", "failed", "output_tokens_per_s"),
     *("ttft_ms", "tpot_ms", "latency_ms"),
 )
-_SERVERS: Final = words("inferencex_servers")
+_SERVERS: Final = vocabulary("inferencex_servers")
 """How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and
 release; the first that fits is taken: ``--scheduler-recv-interval`` below `_MANY` requests under
 way and from there on, and ``--mem-fraction-static`` in percent. From its scripts of October 2025 to
@@ -61,7 +61,7 @@ April 2026 (Apache-2.0): https://github.com/SemiAnalysisAI/InferenceX, ``benchma
 and ``benchmarks`` before it. They have none of Qwen3.5 in FP8 on B300 for release 0.5.9: that of
 B200 is taken, as first tokens jump at as many requests there."""
 _MANY: Final = 16
-_ENGINES: Final = words("serving_engines")
+_ENGINES: Final = vocabulary("serving_engines")
 Record = Mapping[str, Any]
 
 
@@ -383,7 +383,7 @@ class VllmServeReader(Runs):
 
     name = "vllm bench serve JSON"
     marks = (b"tokenizer_id", b"request_throughput", b"total_input_tokens")
-    taken = frozenset(words("keys")["vllm"])
+    taken = frozenset(vocabulary("keys")["vllm"])
 
     def columns(self, record: Record) -> Row:
         """Return the run; ``--metadata tp=8 device=MI300X version=0.11.0`` stands in the record and is read."""
@@ -416,7 +416,7 @@ class SglangServeReader(Runs):
         b"backend",
         b"sharegpt_output_len",
     )  # what the server says of itself follows, and may be long
-    taken = frozenset(words("keys")["sglang"])
+    taken = frozenset(vocabulary("keys")["sglang"])
 
     def columns(self, record: Record) -> Row:
         """Return the run; what the server says of itself (``server_info``) has model and parallelism.
@@ -512,7 +512,7 @@ class InferenceXReader(Runs):
 
     name = "InferenceX JSON"
     marks = (b"conc", b"mean_ttft", b"framework")
-    taken = frozenset(words("keys")["inferencex"])
+    taken = frozenset(vocabulary("keys")["inferencex"])
 
     def columns(self, record: Record) -> Row:
         """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""

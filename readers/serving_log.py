@@ -45,7 +45,7 @@ from .serving_benchmarks import (
     token_ms,
     under_way,
 )
-from .words import words
+from .words import vocabulary
 
 _BEGIN: Final = re.compile(r"(?<!=)=====++ Serving Benchmark Result =====+")
 _SNIFF: Final = re.compile(rb"(?<!=)=====++ Serving Benchmark Result =====+")
@@ -53,29 +53,10 @@ _END: Final = re.compile(r"(?<!=)={40,}+\s*+$")
 _BEFORE: Final = re.compile(rb"(?i)vllm|sglang|benchmark")
 _LOG_BYTES: Final = 2**24  # of a log before its first block
 _LONGEST_LINE: Final = 300  # letters: a prefix, a label and its value
-_WORDS: Final = words("serving_log")
-_LINE: Final = 300  # letters: a prefix, a label and its value
-_WORDS: Final = {
-    "completed": "successful requests",
-    "failed": "failed requests",
-    "max_concurrency": "max(?:imum)? request concurrency",
-    "request_rate": r"(?:traffic )?request rate(?: configured)?",
-    "duration_s": "benchmark duration",
-    "total_input_tokens": "total input tokens",
-    "total_output_tokens": "total generated tokens",
-    "request_throughput": "request throughput",
-    "output_throughput": "output token throughput",
-    "mean_ttft_ms": "mean ttft",
-    "mean_tpot_ms": "mean tpot",
-    "mean_itl_ms": "mean itl",
-    "mean_e2el_ms": "mean e2el|mean e2e latency",
-    "accept_length": "accept(?:ance)? length",
-    "acceptance_rate": "acceptance rate",
-    "backend": "backend",
-}
+_WORDS: Final = vocabulary("serving_log")
 _LINE: Final = re.compile(
     r"(?i)^(?:.*[\]):|>-])?\s*+(?P<what>"
-    + "|".join(f"(?P<{name}>{words})" for name, words in _WORDS.items())
+    + "|".join(f"(?P<{name}>{line})" for name, line in _WORDS.items())
     + r")\s*+(?:\((?P<unit>[\w/%]++)\)\s*+)?:\s*+(?P<value>\S++)\s*+$"
 )
 _MODEL: Final = re.compile(

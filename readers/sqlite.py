@@ -15,8 +15,9 @@ import re
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -24,9 +25,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..remarks import remark
 from ..staging import temporary_folder
-from ..traces.dispatches import Finding
+from ..traces.dispatches import Finding, findings_on
 from .base import SQLITE, DataFile, Options
 from .files import check_size
 
@@ -67,9 +67,8 @@ class Database:
 
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""
-        return [
-            str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({_quoted(table)})")
-        ]
+        listed = self._connection.execute(f"PRAGMA table_info({_quoted(table)})")
+        return [str(row[1]) for row in listed]
 
     def only(self, table: str, column: str) -> str | None:
         """Return the one text that all rows of a column have; None if they differ or the column is missing."""
@@ -108,51 +107,72 @@ class Database:
             raise DataError(
                 f"{table} is no table: not as its producer writes it", source=self.source
             )
-        if table in self.tables:
-            present = set(self.columns(table))
-        else:
-            present = None
-        if present is not None and (lacking := [name for name in required if name not in present]):
+        present = self.columns(table) if table in self.tables else []
+        lacking = [name for name in required if name not in present]
+        if lacking and table in self.tables:
             raise DataError(
                 f"table {table} has no column {lacking[0]!r}: not as its producer writes it",
                 source=self.source,
             )
-        wanted = [name for name in (*integers, *words, *reals) if present and name in present]
-        values, rows = self._values(table, wanted, frozenset(integers), frozenset(reals))
-        read = {name: pd.Series(values[name]) for name in wanted}
-        for names, absent in ((integers, _no_integers), (words, _no_words), (reals, _no_reals)):
-            read.update({name: absent(rows) for name in names if name not in read})
-        return pd.DataFrame(read | {ROW: np.arange(1, rows + 1)})
+        kinds = dict.fromkeys(integers, _INTEGER)
+        kinds |= dict.fromkeys(words, _WORD) | dict.fromkeys(reals, _REAL)
+        wanted = [name for name in kinds if name in present]
+        parts: dict[str, list[pd.Series]] = {name: [] for name in wanted}
+        count = 0
+        for rows in self._pieces(table, wanted):
+            for name, values in zip(wanted, zip(*rows, strict=True), strict=True):
+                place = f"table {table}, row {{}}, column {name}"
+                kinds[name].check(values, place, count + 1, self.source)
+                parts[name].append(kinds[name].series(values))
+            count += len(rows)
+        read = {}
+        for name, kind in kinds.items():
+            if parts.get(name):
+                read[name] = pd.concat(parts[name], ignore_index=True)
+            else:
+                read[name] = pd.Series(kind.missing, index=range(count), dtype=kind.dtype)
+        return pd.DataFrame(read | {ROW: np.arange(1, count + 1)})
 
-    def _values(
-        self, table: str, columns: Sequence[str], integers: frozenset[str], reals: frozenset[str]
-    ) -> tuple[dict[str, Any], int]:
-        """Return each column as one array, and the number of rows."""
-        if not columns:
-            return {}, 0
-        parts: list[list[Any]] = [[] for _ in columns]
-        listing = ", ".join(map(_quoted, columns))
-        cursor = self._connection.execute(f"SELECT {listing} FROM {_quoted(table)}")
-        first = 1
-        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            for name, part, values in zip(columns, parts, zip(*rows, strict=True), strict=True):
-                if name in integers:
-                    convert = _as_integers
-                elif name in reals:
-                    convert = _as_reals
-                else:
-                    convert = _as_words
-                part.append(convert(values, _Place(self.source, table, name, first)))
-            first += len(rows)
-        absent = [
-            _no_integers if name in integers else _no_reals if name in reals else _no_words
-            for name in columns
-        ]
-        arrays = [
-            pd.concat(part, ignore_index=True) if part else none(0)
-            for part, none in zip(parts, absent, strict=True)
-        ]
-        return dict(zip(columns, arrays, strict=True)), first - 1
+    def _pieces(self, table: str, columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a table, some at a time."""
+        if columns:
+            listing = ", ".join(map(_quoted, columns))
+            cursor = self._connection.execute(f"SELECT {listing} FROM {_quoted(table)}")
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                yield rows
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a column is read as: the types of Python that its values may have, and how messages call them."""
+
+    dtype: Any
+    missing: Any
+    allowed: tuple[type, ...]
+    expected: str
+
+    def check(self, values: Sequence[Any], place: str, first: int, source: str) -> None:
+        """Refuse values that are not of the types allowed; ``place`` has room for the number of the row."""
+        if set(map(type, values)) <= {*self.allowed}:
+            return
+        for row, value in enumerate(values, start=first):
+            if type(value) not in self.allowed:
+                problem = f"{value!r:.60} where {self.expected} belongs; the database is damaged"
+                raise DataError(f"{place.format(row)}: {problem}", source=source)
+
+    def series(self, values: Sequence[Any]) -> pd.Series:
+        """Return values of a column."""
+        if self.dtype is object:
+            return pd.Series([*map(_word, values)], dtype=object)
+        if self.dtype == "Int64" and None not in values:
+            return pd.Series(np.array(values, dtype=np.int64)).astype("Int64")
+        return pd.Series([*values], dtype=self.dtype)
+
+
+_NONE = type(None)
+_INTEGER = _Kind("Int64", pd.NA, (int, _NONE), "an integer")
+_REAL = _Kind(np.float64, np.nan, (int, float, _NONE), "a number")
+_WORD = _Kind(object, "", (str, bytes, int, float, _NONE), "a text")
 
 
 @contextmanager
@@ -170,9 +190,8 @@ def opened(file: DataFile, options: Options) -> Generator[Database]:
             yield Database(connection, str(file.path))
     except _DAMAGE as error:
         raise DataError(
-            f"cannot be read as an SQLite database ({_in_words(error)}): it is cut off, damaged "
-            "or still being "
-            "written; copy it again, or save what is left with `sqlite3 FILE .recover`",
+            f"cannot be read as an SQLite database ({_in_words(error)}): it is cut off, damaged or "
+            "still being written; copy it again, or save what is left with `sqlite3 FILE .recover`",
             source=str(file.path),
         ) from error
     except (OSError, EOFError, zlib.error) as error:
@@ -208,10 +227,9 @@ def joined(left: pd.DataFrame, right: pd.DataFrame, on: Sequence[str]) -> pd.Dat
 
     A missing key matches nothing; the row numbers stay those of `left`.
     """
-    keyed = (
-        right.drop(columns=ROW, errors="ignore").dropna(subset=list(on)).drop_duplicates(list(on))
-    )
-    return left.merge(keyed, how="left", on=list(on))
+    key = list(on)
+    said = right.drop(columns=ROW, errors="ignore").dropna(subset=key).drop_duplicates(key)
+    return left.merge(said, how="left", on=key)
 
 
 def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Finding]]:
@@ -229,11 +247,8 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     table = kept.drop(columns=["start", "end"]).assign(
         start_ns=start, duration_ns=np.where(wrapped, held, difference)
     )
-    missing = int((~is_timed).sum())
-    if not missing:
-        return table, []
     text = "have no start or no end in the database and are left out: the recording was interrupted"
-    return table, [Finding(remark("no-time", text), "error", missing, source=source)]
+    return table, findings_on(int((~is_timed).sum()), "no-time", text, "error", source)
 
 
 def unfinished(file: DataFile) -> list[Finding]:
@@ -243,11 +258,10 @@ def unfinished(file: DataFile) -> list[Finding]:
         return []
     text = (
         f"beside the database, {log.name} holds activities not yet saved, which are not read: let "
-        "the "
-        f'program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
+        f'the program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
     )
-    unsaved = remark("unsaved-database", text, database=file.path.name, log=log.name)
-    return [Finding(unsaved, "warning", 1, source=file.label)]
+    names = {"database": file.path.name, "log": log.name}
+    return findings_on(1, "unsaved-database", text, "warning", file.label, **names)
 
 
 @contextmanager
@@ -299,11 +313,6 @@ def _in_words(error: BaseException) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(error))[:120]
 
 
-def _decoded(text: bytes) -> str:
-    """Return text, bytes that are not UTF-8 kept visible."""
-    return text.decode("utf-8", "backslashreplace")
-
-
 class _Words:
     """Decodes text, as long as it is not more than a file of its size can hold."""
 
@@ -314,68 +323,16 @@ class _Words:
         self._left -= len(text)
         if self._left < 0:
             raise MemoryError
-        return _decoded(text)
+        return text.decode("utf-8", "backslashreplace")
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class _Place:
-    """Where a run of values stands."""
-
-    def __init__(self, source: str, table: str, column: str, first: int) -> None:
-        self._source, self._table, self._column, self._first = source, table, column, first
-
-    def error(self, values: Sequence[Any], allowed: tuple[type, ...], expected: str) -> DataError:
-        """Return the error for the first value that is not of the types allowed."""
-        index, value = next(
-            (i, value) for i, value in enumerate(values) if not isinstance(value, allowed)
-        )
-        shown = repr(value)[:60]
-        where = f"table {self._table}, row {self._first + index}, column {self._column}"
-        return DataError(
-            f"{where}: {shown} where {expected} belongs; the database is damaged",
-            source=self._source,
-        )
-
-
-def _as_integers(values: Sequence[Any], place: _Place) -> pd.Series:
-    types = set(map(type, values))
-    if types == {int}:
-        return pd.Series(np.array(values, dtype=np.int64)).astype("Int64")
-    if not types <= {int, type(None)}:
-        raise place.error(values, (int, type(None)), "an integer")
-    return pd.Series(pd.array(list(values), dtype="Int64"))
-
-
-def _as_reals(values: Sequence[Any], place: _Place) -> pd.Series:
-    if not set(map(type, values)) <= {int, float, type(None)}:
-        raise place.error(values, (int, float, type(None)), "a number")
-    return pd.Series(np.array(values, dtype=np.float64))
-
-
-def _as_words(values: Sequence[Any], place: _Place) -> pd.Series:
-    if set(map(type, values)) == {str}:
-        return pd.Series(values, dtype=object)
-    return pd.Series([_word(value) for value in values], dtype=object)
-
-
 def _word(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):
-        return _decoded(value)
+        return value.decode("utf-8", "backslashreplace")
     return str(value)
-
-
-def _no_integers(rows: int) -> pd.Series:
-    return pd.Series(pd.NA, index=range(rows), dtype="Int64")
-
-
-def _no_words(rows: int) -> pd.Series:
-    return pd.Series("", index=range(rows), dtype=object)
-
-
-def _no_reals(rows: int) -> pd.Series:
-    return pd.Series(np.nan, index=range(rows), dtype=np.float64)

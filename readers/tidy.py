@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -48,42 +49,12 @@ from .files import (
 )
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 from .throughputs import rate_columns, times_by_rates
+from .words import vocabulary
 
 #: Other names (lower case, with _ for blanks and hyphens) of the measurement table's columns, as rocprofv3, PyTorch,
 #: vLLM, configurations of models and pandas have them.
-ALIASES: dict[str, tuple[str, ...]] = {
-    "op": ("operator", "operation", "op_name", "operator_name", "op_type"),
-    "device": ("gpu", "device_name", "gpu_name", "gpu_model", "agent_name", "product_name"),
-    "kernel": ("kernel_name", "kernelname", "solver"),
-    "dtype_a": ("dtype", "data_type", "precision", "torch_dtype", "input_dtype"),
-    "batch": ("b", "bs", "batch_size", "batchsize"),
-    "m": (),
-    "n": (),
-    "k": (),
-    "tokens": ("token", "num_tokens", "num_batched_tokens", "n_tokens"),
-    "experts": ("expert", "num_experts", "num_local_experts", "n_routed_experts"),
-    "topk": ("top_k", "num_experts_per_tok"),
-    "heads": ("num_heads", "num_attention_heads", "num_query_heads", "n_heads"),
-    "kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
-    "head_dim": ("head_size",),
-    "model_dim": ("hidden_size", "d_model"),
-    "inter_dim": ("moe_intermediate_size",),
-    "rows": (),
-    "cols": ("columns",),
-    "repeats": ("repetitions", "num_repeats", "n_repeats", "num_iters"),
-    "speculation": ("spec_decoding", "speculative_decoding"),
-}
-_OF_BENCHMARKS = {
-    "mean_ttft_ms": "ttft_ms",
-    "mean_tpot_ms": "tpot_ms",
-    "output_throughput": "output_tokens_per_s",
-    "random_input_len": "input_len",
-    "random_output_len": "output_len",
-    "max_concurrency": "concurrency",
-    "tensor_parallel_size": "tp",
-    "backend": "engine",
-    "model_id": "model",
-}
+ALIASES: Final[dict[str, list[str]]] = vocabulary("columns")
+_OF_BENCHMARKS: Final = vocabulary("columns_of_vllm")
 """Columns of tables of what vllm bench serve wrote -> ours."""
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(

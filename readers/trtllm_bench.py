@@ -15,10 +15,10 @@ from typing import Final
 from .base import register
 from .records import Row, contradiction, number, scaled
 from .serving_benchmarks import Record, Runs, first_of, inner, speculation, users_of
-from .words import words
+from .words import vocabulary
 
-_QUANTISED: Final = words("trtllm_quantised")
-_PLAIN: Final = words("trtllm_plain")
+_QUANTISED: Final = vocabulary("trtllm_quantised")
+_PLAIN: Final = vocabulary("trtllm_plain")
 
 
 @register

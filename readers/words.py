@@ -14,10 +14,10 @@ def _tables() -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def words(table: str) -> Any:
+def vocabulary(table: str) -> Any:
     """Return a table of ``words.toml``: a mapping, or a list.
 
-    >>> words("miopen_driver_formats")["convfp16"]
+    >>> vocabulary("miopen_driver_formats")["convfp16"]
     'fp16'
     """
     return _tables()[table]

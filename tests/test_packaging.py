@@ -38,6 +38,7 @@ DATA = {
     "hardware/gpus.toml",
     "hardware/measured.csv",
     "models/__init__.pyi",
+    "power/logs.toml",
     "projection/law_errors.toml",
     "projection/links.toml",
     "report/page.css",

@@ -44,7 +44,7 @@ Hardware counters follow as float columns ``counter.NAME``. A trace may have two
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -52,7 +52,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import IntArray
-from ..remarks import Remark
+from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 
 # The range table: the user's annotations of a run (`record_function`, markers) as the GPU went
@@ -196,6 +196,26 @@ class Finding:
     def code(self) -> str:
         """Stable name, e.g. "zero-duration"."""
         return self.remark.code
+
+
+def findings_on(
+    count: int,
+    code: str,
+    text: str,
+    severity: Severity = "warning",
+    source: str = "",
+    share: float | None = None,
+    /,
+    **values: Hashable,
+) -> list[Finding]:
+    """Return a finding on so many activities; nothing where there is none.
+
+    >>> findings_on(0, "no-time", "have no start"), findings_on(2, "no-time", "have no start")[0].count
+    ([], 2)
+    """
+    if not count:
+        return []
+    return [Finding(remark(code, text, **values), severity, count, share, source)]
 
 
 @dataclass(frozen=True)
