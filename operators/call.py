@@ -256,10 +256,9 @@ def _at(values: Any, position: int) -> Any:
 def _tensor(dims: Any, word: Any, strides: Any) -> Tensor:
     if not _sizes(dims) or not isinstance(word, str):
         raise NotToldError
+    strides_given = ()
     if _sizes(strides) and len(strides) == len(dims):
         strides_given = tuple(strides)
-    else:
-        strides_given = ()
     return Tensor(tuple(dims), _format(word), strides_given, 2 if word.endswith("_x2") else 1)
 
 

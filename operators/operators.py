@@ -200,10 +200,9 @@ def work_of(frame: pd.DataFrame) -> Work:
     """
     columns: dict[str, np.ndarray] = {}
     for side in fields(Work):
+        dtype = float
         if side.name in ("dtype", "unit"):
             dtype = object
-        else:
-            dtype = float
         columns[side.name] = np.empty(len(frame), dtype=dtype)
     for op, rows in each_op(frame):
         part = op.work(frame if len(rows) == len(frame) else frame.iloc[rows])

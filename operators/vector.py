@@ -83,10 +83,9 @@ def vector_op(name: str, work: VectorWork, **more: Any) -> Op:
 
 def as_rows(dims: Sequence[int]) -> Described:
     """Return a shape as rows x cols: the last dimension, and the product of the others."""
+    cols = 1
     if dims:
         cols = dims[-1]
-    else:
-        cols = 1
     return {"rows": prod(dims[:-1]), "cols": cols}
 
 

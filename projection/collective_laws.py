@@ -447,9 +447,8 @@ class Link:
         steps, volume = cost_terms(self.algorithm, collective, ranks)
         size = np.asarray(message_bytes, dtype=np.float64)
         published = np.asarray(bandwidth_gbs, dtype=np.float64)
-        if collective == SEND_RECV:
-            rate = published
-        else:
+        rate = published
+        if collective != SEND_RECV:
             rate = published * self.reach(ranks)
         which = self._protocol(size)
         time = self.protocols[0].time_us(steps, size * volume, rate)
@@ -1054,10 +1053,9 @@ def placed_messages(activities: pd.DataFrame) -> pd.DataFrame:
 
 def stride_of(members: str) -> int:
     """Return how far apart the ranks of a group are, written "0,8,16"; 1 where they are not written."""
+    ranks = []
     if "," in members:
         ranks = [int(rank) for rank in members.split(",")]
-    else:
-        ranks = []
     return max(1, min((after - before for before, after in pairwise(ranks)), default=1))
 
 
@@ -1135,10 +1133,9 @@ def _answer_of_world(
     links = [find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target)]
     sides = list(zip((host, target), links, (before, after), strict=True))
     same = host == target and before == after and networks[0] == networks[1]
+    levels = ""
     if max(nodes) > 1:
         levels = "; messages of two levels were measured on no machine at hand"
-    else:
-        levels = ""
     text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
     other = remark("other-world", text, ranks=(before, after), nodes=nodes)
     why = [] if before == after and max(nodes) == 1 else [other]

@@ -285,10 +285,9 @@ class Profiled:
         measured = measurements(
             Annotated(rows.reset_index(drop=True), empty_steps(), (), ()), self.label, each=True
         )
+        recognised = measured
         if len(measured):
             recognised = measured[~measured["op"].isin(["", UNKNOWN, "collective"])]
-        else:
-            recognised = measured
         return recognised.reindex(columns=[*SIGNATURE, "duration_us"])
 
     def counted(self) -> pd.DataFrame:
@@ -564,9 +563,8 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
             raise DataError(
                 "this trace records no steps: say how many it holds", source=times.label
             )
-        if times.cpu_step_us is None:
-            cpu = None
-        else:
+        cpu = None
+        if times.cpu_step_us is not None:
             cpu = (times.cpu_step_us / unprofiled_us - 1) * 100
         overhead = (times.end_to_end_per_step_us / unprofiled_us - 1) * 100
         traces_of.append(
@@ -611,9 +609,8 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
     for place, share in enumerate(shares.tolist()):
         finite = ratios[~np.isnan(ratios[:, place]), place]
         median = float(np.median(finite)) if len(finite) else None
-        if median is None:
-            spread = None
-        else:
+        spread = None
+        if median is not None:
             spread = float(np.median(np.abs(finite - median)))
         matched_us = float(matching.durations_ns[:, place].sum()) / 1e3
         agreements.append(KernelAgreement(len(matching.names), matched_us, share, median, spread))

@@ -402,10 +402,9 @@ def _runs_of(
     activity = np.r_[waits, -1][wait]
     lag = np.where(activity >= 0, begin - np.r_[end_ns, 0.0][activity], 0.0)
     seen = np.r_[waited, False][wait]
+    usual = _CALL_NS
     if seen.any():
         usual = float(np.median(lag[seen]))
-    else:
-        usual = _CALL_NS
     lasted = np.r_[duration, 0.0][wait]
     ended, began = np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity]
     reached = np.where(

@@ -621,9 +621,8 @@ class Job:
         )
         kinds = kinds.loc[order].reset_index()
         one = self.projections[0]
-        if one.laws.world is None:
-            network = ONE_NODE
-        else:
+        network = ONE_NODE
+        if one.laws.world is not None:
             network = one.laws.world.host
         members = kinds["group"].map(lambda group: str(group).rpartition(" ")[2])
         messages = kinds.rename(columns={"message_bytes": "bytes"}).assign(

@@ -198,10 +198,9 @@ def corrections_of(
     for name in sorted(set(op_class.tolist())):
         of_class = error[op_class == name]
         centre = float(np.median(of_class))
+        spread = np.nan
         if len(of_class) >= FEWEST:
             spread = MAD_TO_SIGMA * float(np.median(np.abs(of_class - centre)))
-        else:
-            spread = np.nan
         if FEWEST <= len(of_class) < FEW:
             spread = max(spread, float(np.std(of_class, ddof=1)))
         corrections[name] = Correction(float(np.exp(centre)), spread, len(of_class))

@@ -141,10 +141,9 @@ def plan_passes(
     table = table.sort_values(
         ["per_step", "launches"], ascending=False, kind="stable", ignore_index=True
     )
+    count = kernels_per_pass
     if profiler == Profiler.TORCH:
         count = len(table)
-    else:
-        count = kernels_per_pass
     return PassPlan(
         Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // count + 1})
     )
@@ -268,14 +267,12 @@ class Retimed:
         left = table[table["measured"] < table["launches"]]
         total, total_us = int(table["launches"].sum()), float(table["recorded_us"].sum())
         kernels, first = int(table["measured"].sum()), tuple(left["name"].head(_NAMED))
+        time_share = 0.0
         if total_us:
             time_share = 1.0 - float(table["unmeasured_us"].sum()) / total_us
-        else:
-            time_share = 0.0
+        ratio = 1.0
         if total_us:
             ratio = float(table["retimed_us"].sum()) / total_us
-        else:
-            ratio = 1.0
         names = ", ".join(name[:40] for name in first) + (", ..." if len(left) > len(first) else "")
         text = (
             f"passes measured {kernels} of {total} kernels, {100 * time_share:.0f} % of the time; "

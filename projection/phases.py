@@ -391,8 +391,6 @@ class _Sequence:
             ]
             if best:
                 open_ += list(zip(edges[::2], edges[1::2], strict=True))
-            else:
-                open_ += []
         return sorted(periodic, key=lambda run: run.first)
 
     @property

@@ -489,10 +489,9 @@ def result_of(
         graph=projection.graph,
         folded=folded,
     )
+    sigmas = {}
     if stated:
         sigmas = parse_sigmas(stated, names_of(projection))
-    else:
-        sigmas = {}
     table = trace.dispatches[counted_of(trace.dispatches)]
     in_steps = table[table["step"].notna()]
     graph, times, repeats = projection.graph, projection.times, None
@@ -611,10 +610,9 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
     ):
         if asked_for:
             done, every = int(count[used].sum()), int(count.sum())
+            part = 0.0
             if len(time):
                 part = float(time[used].sum() / time.sum())
-            else:
-                part = 0.0
             words = f"{done:,} of {every:,} activities, {100 * part:.0f} % of their time"
             notes.append(remark(code, text.format(words), count=done, of=every, share=part))
     if asked and not projection.folded:
@@ -707,9 +705,8 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
 
 def changes(result: Result) -> list[Remark]:
     """Return where the dominant bound changes along the sweeps (``bound-changes``)."""
-    if result.sweeps is None:
-        remarks = []
-    else:
+    remarks = []
+    if result.sweeps is not None:
         remarks = changes_of_bound(result.sweeps)
     return [
         remark(

@@ -93,9 +93,8 @@ def rates_of(projection: Projection) -> pd.DataFrame:
                 )
             except DataError:  # not published, or more ranks than the links join
                 continue
-        if gpu.memory_bw_gbs is None:
-            memory = np.nan
-        else:
+        memory = np.nan
+        if gpu.memory_bw_gbs is not None:
             memory = gpu.memory_bw_gbs
         shares = tflops / peak, np.where(communicates, np.nan, gbs) / memory, gbs / links
         rates |= {

@@ -58,9 +58,8 @@ def categories(
     else. ``fills`` is what activities of kind memset count as. The dispatch table is classified
     here where it has no `kernel_class` yet.
     """
-    if KERNEL_CLASS in activities:
-        classes = activities
-    else:
+    classes = activities
+    if KERNEL_CLASS not in activities:
         classes = classify(activities)
     kernel_class = classes[KERNEL_CLASS]
     kinds = kernel_class.where(kernel_class.isin([COMMUNICATION, COPY]), COMPUTE)

@@ -365,22 +365,19 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
     columns = (classes[name].tolist() for name in ("op_class", "kind", "sigma"))
     factors = [Factor(*row) for row in zip(*columns, strict=True)]
     if len(projection.graph.calls):
+        unstated = CPU_SIGMA
         if projection.host == projection.target:
             unstated = 0.0
-        else:
-            unstated = CPU_SIGMA
+        sigma = CPU_STATED_SIGMA
         if projection.laws.cpu_speed is None:
             sigma = unstated
-        else:
-            sigma = CPU_STATED_SIGMA
         factors.append(Factor(CPU, "cpu", stated.get(CPU, sigma)))
     if (unprofiled := projection.laws.unprofiled) is not None:
         factors.append(Factor(PROFILER, "cpu", stated.get(PROFILER, unprofiled.sigma)))
     if pace_of(projection):
+        unstated = GAP_SIGMA
         if projection.host == projection.target:
             unstated = 0.0
-        else:
-            unstated = GAP_SIGMA
         factors.append(Factor(GAPS, "cpu", stated.get(GAPS, unstated)))
     factors += [Factor(name, "spec", stated[name]) for name in SPECS if name in stated]
     return [factor for factor in factors if factor.sigma > 0]
@@ -431,10 +428,9 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
     stated, rows = stated or {}, projection.activities
     lines = []
     for name, part in rows[[CATEGORY, SIGMA, "projected_us"]].groupby(class_of(rows), sort=True):
+        kind = "law"
         if (part[CATEGORY] == COMMUNICATION).any():
             kind = "communication"
-        else:
-            kind = "law"
         if str(name) in stated:
             lines.append((str(name), kind, stated[str(name)], STATED))
             continue

@@ -46,13 +46,9 @@ def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document
     if cleaned.steps["reason"].ne("").any():
         parts.append(step_table(cleaned.steps))
     parts.append(Lines(remarked(cleaned.notes)))
-    if result.coverage is None:
-        parts += []
-    else:
+    if result.coverage is not None:
         parts += coverage_parts(result.coverage)
-    if result.joined is None:
-        parts += []
-    else:
+    if result.joined is not None:
         parts += [counter_table(result.joined)]
     parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))
     if saved:
@@ -211,13 +207,11 @@ def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
         result.cleaned,
         [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))],
     )
-    if result.coverage is None:
-        coverage = None
-    else:
+    coverage = None
+    if result.coverage is not None:
         coverage = coverage_json(result.coverage)
-    if result.joined is None:
-        counters = None
-    else:
+    counters = None
+    if result.joined is not None:
         counters = result.joined.counters.to_dict("records")
     return {
         "schema": SCHEMA,

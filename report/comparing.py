@@ -397,10 +397,9 @@ def _operators(operators: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for row in records(operators.sort_values("problems", ascending=False, kind="stable")):
         formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
         formats = " ".join(filter(None, (formats, row["scale_block"])))
+        apart = None
         if has_value(row["lower"]):
             apart = row["lower"] > 1 or row["upper"] < 1
-        else:
-            apart = None
         yield {**row, "formats": formats, "apart": apart}
 
 
@@ -446,10 +445,9 @@ def tables_document(names: tuple[str, str], operators: pd.DataFrame, level: floa
     said = [
         f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]
     ]
+    answer = "No operator is shown to have changed."
     if said:
         answer = f"{'; '.join(said)}."
-    else:
-        answer = "No operator is shown to have changed."
     table = Table(
         heads, rows(cells), "times of the problems that both measured, the fastest kernel of each"
     )
@@ -510,10 +508,9 @@ def estimates_document(
     ]
     first = each[0]
     reach = f"{100 * level:g} % interval {between(first['ratio_lower'], first['ratio_upper'])}"
+    sure = "within the errors of both"
     if first["apart"]:
         sure = "more than the errors of both"
-    else:
-        sure = "within the errors of both"
     answer = f"{first['what']}: {first['ratio']:.3f} times the first ({reach}), {sure}."
     caption = (
         "intervals of the second against the first; shared errors: share of their variance that "
@@ -586,9 +583,8 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
     answers = {}
     for one in reversed(schemes):  # groups that nobody measured first
         if (pair := one.paired) is not None:
-            if pair.lower is None:
-                reach = NONE
-            else:
+            reach = NONE
+            if pair.lower is not None:
                 reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
             answers[f"error, {left_out(one.scheme)}"] = Answer(
                 (pair.first, f"{percent(pair.first)} ({one.names[0]})"),
@@ -603,9 +599,8 @@ def answers_of_traces(changes: TraceChanges) -> Answers:
     """Return the times of two traces: end to end, of all activities, and busy."""
     sides = changes.before, changes.after
     reach = changes.interval_us
-    if reach is None:
-        apart = None
-    else:
+    apart = None
+    if reach is not None:
         apart = reach[0] > 0 or reach[1] < 0
     read = {"end to end": "total_us", "activities": "kernels_us", "busy": "busy_us"}
     step = ", a step" if sides[0].steps else ""
@@ -709,10 +704,9 @@ def several_document(
         Column("is", "number"),
         *columns("against the first", "that is"),
     )
+    caption = ""
     if pairs[0].data["kind"] == "runs":
         caption = "on the rows that all of them predicted"
-    else:
-        caption = ""
     sections = [
         Section("Side by side", [Table(heads, body, "figure by figure", caption, shown=20)])
     ]
@@ -781,10 +775,9 @@ def times_text(changes: TraceChanges) -> str:
     """Say how many steps, and which of their activities, are compared."""
 
     def side(one: Side) -> str:
+        steps = ""
         if one.steps:
             steps = f"{counted(one.steps, 'step')}, "
-        else:
-            steps = ""
         return (
             f"{one.label}: {steps}activities {duration(one.kernels_us)}, busy "
             f"{duration(one.busy_us)}"

@@ -54,9 +54,8 @@ def deployments_document(choice: Choice, level: float) -> Document:
         "remarks": [note.to_dict() for note in choice.remarks],
     }
     work = f"prompts of {asked.input_len:,} tokens, answers of {asked.output_len:,}"
-    if asked.rate is None:
-        rate = ", in a closed loop"
-    else:
+    rate = ", in a closed loop"
+    if asked.rate is not None:
         rate = f", at a rate of {figure(asked.rate)} requests a second"
     tuned = f"{_tuning(choice)}{_conditions(asked)}"
     # what changes the answers stands with them, what narrows them is the first remark
@@ -64,9 +63,8 @@ def deployments_document(choice: Choice, level: float) -> Document:
     narrower = [note for note in choice.remarks if note.code == "two-runs"]
     others = [note for note in choice.remarks if note.code not in ("two-runs", "quantised")]
     sizes = ", ".join(map(str, asked.counts))
-    if sizes == "1":
-        gpus = "1 GPU"
-    else:
+    gpus = "1 GPU"
+    if sizes != "1":
         gpus = f"{sizes} GPUs"
     lead = f"{work}{rate}{_limits(asked)}; on {gpus}; {tuned}"
     return Document(
@@ -158,8 +156,6 @@ def _answer(choice: Choice) -> Headline:
         rate = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
         if asked.price:
             rate += f", {_cost(asked, first)} per million tokens"
-        else:
-            rate += ""
         return Headline(
             f"{_first(asked)} {_pace(first['pace_ms'])}",
             f"{way(first)}: {rate}",
@@ -172,10 +168,9 @@ def _answer(choice: Choice) -> Headline:
         about = f"none holds with {share(asked.sure, 0)}; the surest"
     else:
         about = "none holds; the nearest"
+    priced = ""
     if asked.price:
         priced = f"{_cost(asked, first)} per million tokens, "
-    else:
-        priced = ""
     answer = f"{way(first)}: {priced}holds with {_sure(first)}"
     return Headline(about, answer, "", _footing(asked, first))
 
@@ -262,10 +257,9 @@ def _beside(choice: Choice) -> list[str]:
     if asked.rate is not None and math.isinf(first["concurrency"]):
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
         said.append(f"It ends {_figure(ended)} requests a second at most.")
+    gamble = None
     if asked.sure > LIKELY:
         gamble = cheapest(choice, LIKELY)
-    else:
-        gamble = None
     if gamble is not None and gamble["holds"] < asked.sure and not gamble.equals(first):
         under_way = ""
         if asked.rate is None:
@@ -297,10 +291,9 @@ def _run_it(choice: Choice) -> list[str]:
 def way(one: pd.Series) -> str:
     """Say in a few words which GPUs, and how the model is cut: ``4 × MI300X (vllm, fp8, tp 4)``."""
     cut = [f"{name} {one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1]
+    copies = []
     if one["replicas"] > 1:
         copies = [f"{one['replicas']} replicas"]
-    else:
-        copies = []
     return (
         f"{one['gpus']} × {one['gpu']} ({', '.join([one['engine'], one['dtype'], *cut, *copies])})"
     )
@@ -365,10 +358,9 @@ def _tables(choice: Choice) -> list[Part]:
         caption += f" {_ENDLESS}"
     made = list[Part]()
     for medium in ("terminal", "page"):
+        written = _interval
         if medium == "terminal":
             written = partial(_interval, digits=2, dots="…")
-        else:
-            written = _interval
         heads = [
             *([] if asked.limited else ["ms a token"]),
             "GPUs",
@@ -377,8 +369,6 @@ def _tables(choice: Choice) -> list[Part]:
         ]
         if asked.price:
             heads += [f"{asked.price.currency or 'cost'}/M tokens"]
-        else:
-            heads += []
         times = _times(asked)
         heads += [f"{head}, ms" for head in times.values()]
         if medium == "page":
@@ -404,8 +394,6 @@ def _tables(choice: Choice) -> list[Part]:
             cells += [_sure(one)] if asked.limited else []
             if asked.price:
                 cells += [written(one, "cost_per_million")]
-            else:
-                cells += []
             cells += [written(one, name) for name in times]
             if medium == "page":
                 cells += [written(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
@@ -494,14 +482,10 @@ def _chooser(choice: Choice) -> list[Part]:
         ]
         if asked.price:
             facts += [("cost per million tokens", _cost(asked, one))]
-        else:
-            facts += []
         if asked.electricity:
             facts += [("electricity per million tokens", _electricity(asked, one))]
         if asked.limited:
             facts += [("keeps the limits with", _sure(one))]
-        else:
-            facts += []
         choices.append([lines([way(one)]), Table(columns("", numbers=["figure"]), rows(facts))])
     return [Sliders(axes, choices, first)]
 
@@ -593,10 +577,9 @@ def _question(asked: Question) -> dict[str, Any]:
     for name in ("speculation", "prefill_gpus"):
         if asked.conditioned:
             settings[name] = getattr(asked, name)
+    electricity = None
     if asked.electricity:
         electricity = asdict(asked.electricity)
-    else:
-        electricity = None
     return {
         "model": asked.model.name,
         "gpus": [gpu.name for gpu in asked.gpus],

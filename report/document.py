@@ -360,14 +360,18 @@ def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tu
     >>> cells_of(pd.DataFrame({"name": ["gemm"], "us": [2.5]}), name=str, us="{:.2f}".format)
     [('gemm', '2.50')]
     """
-    if table is None:
-        rows = ()
-    else:
+    rows = ()
+    if table is not None:
         rows = zip(*(table[name] for name in how), strict=True)
     result = []
     for row in rows:
         result.append(tuple(form(value) for form, value in zip(how.values(), row, strict=True)))
     return result
+
+
+def picked(source: object, *names: str) -> dict[str, Any]:
+    """Return attributes of an object under their names, for JSON."""
+    return {name: getattr(source, name) for name in names}
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -443,14 +447,12 @@ def origin(made: Mapping[str, Any]) -> list[str]:
     """Say in a few words which data something was made from and when, as far as it is recorded."""
     if not made:
         return []
-    if made.get("seed") is None:
-        seed = []
-    else:
+    seed = []
+    if made.get("seed") is not None:
         seed = [f"seed {made['seed']}"]
+    files = []
     if made["files"]:
         files = [counted(len(made["files"]), "file")]
-    else:
-        files = []
     return [", ".join([*files, *seed, made["date"]])]
 
 
@@ -467,10 +469,9 @@ def footer(made: Mapping[str, Any]) -> list[Part]:
         f"on {machine['cpu']} ({counted(machine['cores'], 'core')}), {machine['os']}, Python "
         f"{machine['python']}"
     )
+    conditions = []
     if made["where"]:
         conditions = [f"rows with {', '.join(made['where'])}"]
-    else:
-        conditions = []
     software = ", ".join(
         f"{name} {version}" for name, version in (made.get("versions") or {}).items()
     )

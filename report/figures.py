@@ -137,10 +137,9 @@ def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
     )
     many = len(rows) >= WEBGL_FROM
     kind = go.Scattergl if many else go.Scatter
+    size = 6
     if many:
         size = 4
-    else:
-        size = 6
     figure.add_trace(
         kind(
             x=_short(observed),
@@ -374,9 +373,8 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
         at = (
             (place + 1) * len(x) // (len(lines) + 1)
         )  # names stand apart, for lines may lie close; the lowest beneath
-        if place == len(lines) - 1:
-            ay = 26
-        else:
+        ay = 26
+        if place != len(lines) - 1:
             ay = -26
         shift = {"ax": 0, "ay": ay}
         label = f"{escape(way)} {percent(y.iloc[at])}"
@@ -830,10 +828,9 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
         traces = [trace for trace in figure.data if (trace[f"{letter}axis"] or letter) == of]
         values = np.concatenate([[], *(np.asarray(trace[letter], dtype=float) for trace in traces)])
         values = values[(values > 0) & np.isfinite(values)]
+        span = 0.0
         if values.size:
             span = np.log10(values.max() / values.min())
-        else:
-            span = 0.0
         drawn |= {
             "tickformat": ",~g",
             "dtick": None if span < _CLOSE else "D2" if span < _WIDE else 1,

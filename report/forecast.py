@@ -41,6 +41,7 @@ from .document import (
     columns,
     lines,
     losses,
+    picked,
     remarked,
     rows,
 )
@@ -176,10 +177,9 @@ def forecast_document(
     for answer in answered:
         remarks.extend(answer.remarks)
     notes = list(dict.fromkeys(remarks))
+    widest = None
     if need is not None:
         widest = max(answered, key=lambda one: one.half_width, default=None)
-    else:
-        widest = None
     if need is None or widest is None:
         remarks_of_need = []
     else:
@@ -454,10 +454,9 @@ def release_document(
                 PARTS[name],
             )
         )
+    others = ""
     if release.runs > len(now):
         others = f", and {counted(release.runs - len(now), 'run')} before"
-    else:
-        others = ""
     title = (
         f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on "
         f"{release.gpu}{others}"
@@ -489,10 +488,7 @@ def release_document(
     )
     data = {
         "schema": SCHEMA,
-        **{
-            key: getattr(release, key)
-            for key in ("name", "kind", "gpu", "runs", "largest", "source")
-        },
+        **picked(release, "name", "kind", "gpu", "runs", "largest", "source"),
     }
     data |= {
         "models": list(release.models),
@@ -607,10 +603,9 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         yield "sequences at once", figure(details["sequences_at_once"])
     if isinstance(setting, Setting):
         model = setting.model
+        active = ""
         if model.experts:
             active = f", a token meets {figure(model.active_parameters / 1e9)}"
-        else:
-            active = ""
         yield "weights, billions", f"{figure(model.parameters / 1e9)}{active}"
     if one.fits is not None:
         text = f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
@@ -683,10 +678,9 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
             )
         )
     caption = "Pale layers are not what the end waits for."
+    folded = ""
     if len(operators) > SHOWN:
         folded = f"All {len(operators):,} layers"
-    else:
-        folded = ""
     yield Table(
         columns("layer", "time", numbers=numbers),
         operators,
@@ -714,10 +708,9 @@ def _rank_table(one: Forecast) -> Table:
         "for the last rank. Behind: how much later than "
         "the first it comes to collectives, in the mean."
     )
+    folded = ""
     if len(cells) > SHOWN:
         folded = f"All {len(cells):,} ranks"
-    else:
-        folded = ""
     return Table(
         columns("rank", numbers=heads), rows(cells), "Ranks", caption, shown=SHOWN, folded=folded
     )
@@ -734,10 +727,9 @@ def _bin_table(one: Forecast) -> Table:
         "Shares of the time of all ranks. The bytes of a message are spread evenly over its time; "
         "one of a collective counts for every rank in it."
     )
+    folded = ""
     if len(cells) > SHOWN:
         folded = f"All {len(cells):,} bins"
-    else:
-        folded = ""
     heads = [f"from, {unit}", *_OF_BIN.values(), "messages, MB"]
     return Table(columns(numbers=heads), rows(cells), "Bins", caption, shown=SHOWN, folded=folded)
 
@@ -832,17 +824,14 @@ def _grid_table(
     heads += ["tokens/s/GPU", "GiB per GPU"] if served else []
     if need is not None:
         heads += [f"within ±{100 * need:g} %"]
-    else:
-        heads += []
     heads += [price.titled("cost")] if price else []
     every = (
         *(Column(ASKED.get(name, name), "name") for name in names),
         *(Column(head, "number") for head in heads),
     )
+    folded = ""
     if len(body) > SHOWN:
         folded = f"All {len(body):,} settings"
-    else:
-        folded = ""
     return Table(every, body, "Settings", shown=SHOWN, folded=folded)
 
 
@@ -889,10 +878,7 @@ def _json(
     asked: Mapping[str, Any], one: Forecast, need: float | None, level: float
 ) -> dict[str, Any]:
     result: dict[str, Any] = {"asked": {name: _word(value) for name, value in asked.items()}}
-    result |= {
-        name: getattr(one, name)
-        for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
-    }
+    result |= picked(one, "predicted", "lower", "upper", "unit", "memory_gb", "fits")
     if one.memory_limits:
         lower, upper = one.memory_limits
         result |= {"memory_gb_lower": lower, "memory_gb_upper": upper}
@@ -1171,10 +1157,9 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
         values = [one.parts.get(part, (0.0,))[0] for one in points]
         if not any(values):
             continue
+        shape = ""
         if place >= len(COLOURS):
             shape = "/"
-        else:
-            shape = ""
         look = {
             "color": COLOURS[place % len(COLOURS)],
             "pattern": {"shape": shape},
@@ -1183,10 +1168,9 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
         drawn.add_trace(go.Bar(y=labels, x=values, orientation="h", **named))
     drawn.update_layout(barmode="stack")
     drawn.update_xaxes(title_text="seconds")
+    title_text = ""
     if len(points) > 1:
         title_text = "setting"
-    else:
-        title_text = ""
     drawn.update_yaxes(autorange="reversed", title_text=title_text)
     bars = 28 * max(
         len(points), 2

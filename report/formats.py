@@ -78,10 +78,9 @@ def alike(*values: Any) -> list[str]:
     largest = max(
         (abs(value) for value in values if has_value(value) and math.isfinite(value)), default=0.0
     )
+    decimals = 0
     if largest:
         decimals = max(3 - math.floor(math.log10(largest)), 0)
-    else:
-        decimals = 0
     return [formatted(value, f"{{:,.{decimals}f}}") for value in values]
 
 

@@ -89,20 +89,18 @@ def page(document: Document) -> str:
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     first = chain.from_iterable(parts for _, parts in opening)
     shown = [*first, *every, *ending]
+    tables = ""
     if plots or any(isinstance(part, Table) for part in shown):
         tables = _read("tables.js")
-    else:
-        tables = ""
     if plots:
         plotly = _plotly()
         script = _read("page.js")
     else:
         plotly = ""
         script = ""
+    sliders = ""
     if any(isinstance(part, Sliders) for part in every):
         sliders = _read("sliders.js")
-    else:
-        sliders = ""
     return _template().render(
         document=document,
         opening=opening,

@@ -34,6 +34,7 @@ from .document import (
     columns,
     lines,
     losses,
+    picked,
     rows,
     upcoming,
 )
@@ -78,18 +79,14 @@ def ingest_document(
     """
     parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
+    refused = []
     if examples is not None and len(examples):
         refused = [example_table(examples)]
-    else:
-        refused = []
+    above = []
     if above_peak is not None and len(above_peak):
         above = [peak_table(above_peak)]
-    else:
-        above = []
     if irregular is not None and len(irregular):
         above += [irregular_table(irregular)]
-    else:
-        above += []
     medium: Medium = "both" if traces or profile or tables else "page"
     return Document(
         opening=[
@@ -142,14 +139,11 @@ def _next(
         asked = ["--target", *names]
     else:
         asked = ["--host", names[0], "--target", names[1]]
+    steps = []
     if names:
         steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"]
-    else:
-        steps = []
     if traces:
         steps += ["flopcast project TRACE --target GPU says how long a trace takes there"]
-    else:
-        steps += []
     if steps:
         return [upcoming(*steps)]
     return []
@@ -227,16 +221,11 @@ def _answer(
     ]
     if lost := sum(rejected.values()):
         doubts += [f"{counted(lost, 'row')} kept out"]
-    else:
-        doubts += []
     if unreadable:
         doubts += [f"{counted(len(unreadable), 'file')} not read"]
-    else:
-        doubts += []
+    none = "Nothing was kept out."
     if tables:
         none = "Rows of these tables are counted, not checked."
-    else:
-        none = "Nothing was kept out."
     return answer, "", f"To look at before it is used: {'; '.join(doubts)}." if doubts else none
 
 
@@ -246,12 +235,7 @@ def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
     for one in tables:
         result.append(
             {
-                "table": one.table,
-                "op": one.op,
-                "spikes": one.spikes,
-                "doubles": one.doubles,
-                "zeros": one.zeros,
-                "apart": one.apart,
+                **picked(one, "table", "op", "spikes", "doubles", "zeros", "apart"),
                 "rows": [
                     {"device": device, "engine": engine, "release": release, "rows": rows}
                     for (device, engine, release), rows in one.rows.items()
@@ -332,10 +316,9 @@ def doubtful_table(tables: Sequence[Surveyed]) -> Table:
     ):
         total = sum(sum(one.rows.values()) for one in reports)
         doubled = [one for one in reports if one.doubles]
+        apart = None
         if doubled:
             apart = sorted(one.apart for one in doubled)[len(doubled) // 2]
-        else:
-            apart = None
         body.append(
             (
                 table,
@@ -362,10 +345,7 @@ def profile_json(one: Profile) -> dict[str, Any]:
     """Return the profile of an operator and number format as JSON types."""
     ranges = {"duration_us": one.duration_us, "share_of_peak": one.share}
     return {
-        "op": one.op,
-        "dtype": one.dtype,
-        "rows": one.rows,
-        "duplicates": one.duplicates,
+        **picked(one, "op", "dtype", "rows", "duplicates"),
         "devices": dict(one.devices),
         "sizes": {name: {"min": low, "max": high} for name, (low, high) in one.sizes.items()},
         **{
@@ -496,20 +476,14 @@ def overview_json(trace: Overview) -> dict[str, Any]:
             "code": finding.code,
             "severity": finding.severity,
             "message": str(finding.remark),
-            "count": finding.count,
-            "share": finding.share,
-            "source": finding.source,
+            **picked(finding, "count", "share", "source"),
         }
         for finding in trace.findings
     ]
     return {
         "source": trace.label,
         "devices": list(trace.devices),
-        "activities": trace.activities,
-        "linked": trace.linked,
-        "kernel_us": trace.kernel_us,
-        "busy_us": trace.busy_us,
-        "span_us": trace.span_us,
+        **picked(trace, "activities", "linked", "kernel_us", "busy_us", "span_us"),
         "classes": trace.classes.to_dict("records"),
         "unclassified": trace.unclassified.to_dict("records"),
         "findings": findings,

@@ -27,10 +27,9 @@ def measuring_document(measured: Measured) -> Document:
     left_out = [
         f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})" for row in refused
     ]
+    more = []
     if len(failures) > _NAMED:
         more = [f"and {len(failures) - _NAMED} more, listed beside the table"]
-    else:
-        more = []
     warnings = [
         *map(str, doubts(measured.table)),
         *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
@@ -60,10 +59,9 @@ def resuming(measured: Measured) -> str:
     """Say why a measurement stopped early, and how to resume it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
     left = measured.provenance["unmeasured"]
+    missing = ""
     if left:
         missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
-    else:
-        missing = ""
     if measured.out is None:
         return f"{why}what was measured is returned{missing}"
     return (

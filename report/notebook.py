@@ -52,10 +52,9 @@ def framed(
         if len(columns_shown) > 1 and _is_constant(columns_shown[name])
     ]
     same = "; ".join(f"{name} = {_texts(columns_shown[name].head(1))[0]}" for name in alike)
+    places = None
     if len(columns_shown) > MOST:
         places = np.unique(np.linspace(0, max(len(columns_shown) - 1, 0), MOST).round().astype(int))
-    else:
-        places = None
     if places is None:
         shown = columns_shown.drop(columns=alike)
     else:
@@ -63,10 +62,9 @@ def framed(
     heads = [
         Column(str(name), "number" if is_numeric_dtype(shown[name]) else "words") for name in shown
     ]
+    more = []
     if len(table) > MOST:
         more = [f"{len(shown):,} of {len(table):,} rows, evenly chosen by their place."]
-    else:
-        more = []
     lines = [
         Line(text, "soft") for text in [*([f"In every row {same}."] if same else []), *more, *said]
     ]

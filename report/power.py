@@ -44,6 +44,7 @@ from .document import (
     cells_of,
     columns,
     lines,
+    picked,
     remarked,
     rows,
 )
@@ -68,10 +69,9 @@ PANEL: Final = 260  # height of a component's panel, pixels
 
 def plan_document(chosen: Plan) -> Document:
     """Return the recommended protocol, one line per setting, with the reasons of its figures."""
+    logger = "a logger of instantaneous power"
     if chosen.interval_us:
         logger = f"a window of {chosen.interval_us:g} µs"
-    else:
-        logger = "a logger of instantaneous power"
     title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
     cells = [(setting, value, Cell(why, "soft")) for setting, value, why in plan_rows(chosen)]
     return Document(
@@ -83,9 +83,8 @@ def plan_document(chosen: Plan) -> Document:
 
 def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     """Return (setting, value, remark) of each setting of the protocol."""
-    if chosen.lag_us is None:
-        lag = "lag not known"
-    else:
+    lag = "lag not known"
+    if chosen.lag_us is not None:
         lag = f"lag {chosen.lag_us:g} µs"
     published = f"{chosen.published} as published, max(⌈window / kernel time⌉, 4)"
     filled = f"{chosen.executions_filled} starts with the whole window inside the run"
@@ -135,16 +134,19 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
         "runs": row and row.runs,
         "margin": row and row.margin,
         "log_every_us": row and row.log_every_us,
-        "logs": chosen.logs,
-        "expected_logs": chosen.expected_logs,
-        "lag_us": chosen.lag_us,
-        "settling_us": chosen.settling_us,
-        "executions": chosen.executions,
-        "published": chosen.published,
-        "steady_from": chosen.steady_from,
-        "executions_filled": chosen.executions_filled,
-        "repeats": chosen.repeats,
-        "random_delay_us": chosen.random_delay_us,
+        **picked(
+            chosen,
+            "logs",
+            "expected_logs",
+            "lag_us",
+            "settling_us",
+            "executions",
+            "published",
+            "steady_from",
+            "executions_filled",
+            "repeats",
+            "random_delay_us",
+        ),
         "advice": [*map(str, chosen.advice)],
         "remarks": [one.to_dict() for one in chosen.advice],
     }
@@ -175,19 +177,17 @@ def record_document(recorded: Recorded) -> Document:
         "before power falls, of "
         "those searched"
     )
+    clocks = ""
     if recorded.clocks:
         clocks = f" --clocks {recorded.out / 'clocks.csv'}"
-    else:
-        clocks = ""
     command = (
         f"flopcast power profile {recorded.out / 'log.csv'} --executions "
         f"{recorded.out / 'executions.csv'}{clocks} "
         f"--window-us {recorded.interval_us:g}"
     )
+    resumed = []
     if recorded.resumed:
         resumed = [f"{recorded.resumed} runs were recorded before"]
-    else:
-        resumed = []
     advice = []
     for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
         for note in chosen.advice:
@@ -205,10 +205,7 @@ def record_document(recorded: Recorded) -> Document:
         closing=[lines([*resumed, *advice]), lines([command], "answer")],
         data={
             "schema": SCHEMA,
-            "logger": recorded.logger,
-            "interval_us": recorded.interval_us,
-            "readings": recorded.readings,
-            "resumed": recorded.resumed,
+            **picked(recorded, "logger", "interval_us", "readings", "resumed"),
             "kernels": [vars(one) for one in recorded.protocols],
             "plans": [plan_json(one) for one in recorded.plans],
             "profile": command,
@@ -364,13 +361,11 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
 def _headline(one: KernelPower, level: float) -> Headline:
     """Return the power and energy of a kernel beside the reading of one steady execution."""
     part = one.components.get(TOTAL) or next(iter(one.components.values()))
-    if part.component == TOTAL:
-        name = ""
-    else:
+    name = ""
+    if part.component != TOTAL:
         name = f" of {part.component}"
-    if part.sse is None:
-        rival = ""
-    else:
+    rival = ""
+    if part.sse is not None:
         rival = f"one execution reads {significant(part.sse.mean_w)} W"
     said, energy = f"while it runs, {significant(one.kernel_us)} µs", part.energy
     if np.isfinite(energy.energy_j):
@@ -448,15 +443,13 @@ def description(one: KernelPower) -> Iterator[str]:
     runs = one.runs
     reasons = [f"{count} removed: {NOT_GOLDEN[reason]}" for reason, count in runs.removed.items()]
     removed = "; ".join(reasons) or "none removed"
+    bounds = ""
     if np.isfinite(runs.high_us):
         bounds = f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs"
-    else:
-        bounds = ""
     yield f"{len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
+    window = "none, power is instantaneous"
     if one.window_us:
         window = f"{one.window_us:g} µs"
-    else:
-        window = "none, power is instantaneous"
     yield (
         f"averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
         f"{one.ssp_execution} on; {_ISOLATION[one.isolation]}"
@@ -497,18 +490,16 @@ def clock_words(clocks: Clocks) -> str:
     offset = (
         f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
     )
+    drift = ", drift not known"
     if clocks.drift_fitted:
         drift = f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
-    else:
-        drift = ", drift not known"
     if np.isnan(clocks.residual_ns):
         residual = ""
     else:
         residual = f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
+    outliers = ""
     if clocks.outliers:
         outliers = f", {len(clocks.outliers)} pairs left out as outliers"
-    else:
-        outliers = ""
     return (
         f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or "
         "more"
@@ -522,8 +513,7 @@ def power_json(profiles: PowerProfiles, learnt: Lessons) -> dict[str, Any]:
         "schema": SCHEMA,
         "method": METHOD,
         "level": profiles.level,
-        "clocks": vars(clocks)
-        | {name: getattr(clocks, name) for name in ("offset_ns", "drift_ppm", "drift_error_ppm")},
+        "clocks": vars(clocks) | picked(clocks, "offset_ns", "drift_ppm", "drift_error_ppm"),
         "kernels": [_kernel_json(one) for one in profiles.kernels],
         "left_out": [note.to_dict() for note in profiles.left_out],
         "compared": compared.to_dict("records"),
@@ -536,13 +526,11 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
     runs = one.runs
     components = {}
     for name, part in one.components.items():
-        if part.sse is None:
-            sse = None
-        else:
+        sse = None
+        if part.sse is not None:
             sse = _curve_json(part.sse)
-        if part.deconvolved is None:
-            deconvolved = None
-        else:
+        deconvolved = None
+        if part.deconvolved is not None:
             deconvolved = vars(part.deconvolved)
         components[name] = {
             "sse": sse,
@@ -559,15 +547,18 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
     return {
         "kernel": one.kernel,
         "class": one.facts.bound or None,
-        "kernel_us": one.kernel_us,
-        "window_us": one.window_us,
-        "window_stated": one.window_stated,
-        "sse_execution": one.sse_execution,
-        "ssp_execution": one.ssp_execution,
-        "filled": one.filled,
-        "isolation": one.isolation,
-        "alone": one.alone,
-        "others": one.others,
+        **picked(
+            one,
+            "kernel_us",
+            "window_us",
+            "window_stated",
+            "sse_execution",
+            "ssp_execution",
+            "filled",
+            "isolation",
+            "alone",
+            "others",
+        ),
         "runs": {
             "golden": len(runs.kept),
             "bin_us": [runs.low_us, runs.high_us],
@@ -591,9 +582,7 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
 
 def _curve_json(curve: Curve) -> dict[str, Any]:
     return {
-        "mean_w": curve.mean_w,
-        "polynomial_w": curve.polynomial_w,
-        "spline_w": curve.spline_w,
+        **picked(curve, "mean_w", "polynomial_w", "spline_w"),
         "readings": {
             name: curve.readings[name].to_numpy()
             for name in ("run", "execution", "time_us", "power_w")

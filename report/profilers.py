@@ -29,6 +29,7 @@ from .document import (
     cells_of,
     columns,
     lines,
+    picked,
     remarked,
     rows,
     upcoming,
@@ -117,10 +118,9 @@ def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
     body: list[Row] = []
     for label, part in table.groupby("columns", sort=False) if shown else ():
         errors = dict(zip(part["category"], part["e_out"], strict=True))
+        least = np.nan
         if part["e_out"].notna().any():
             least = np.nanmin(part["e_out"])
-        else:
-            least = np.nan
         cells = [
             Cell(number(errors[kind]), "strong" if errors[kind] == least else "") for kind in kinds
         ]
@@ -197,9 +197,7 @@ def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
             {
                 **asdict(trace.times),
                 "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
-                "overhead": trace.overhead,
-                "kernel_ratio": trace.kernel_ratio,
-                "cpu_overhead": trace.cpu_overhead,
+                **picked(trace, "overhead", "kernel_ratio", "cpu_overhead"),
                 "agreement": None if trace.agreement is None else asdict(trace.agreement),
             }
             for trace in fidelity.traces

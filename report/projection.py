@@ -47,6 +47,7 @@ from .document import (
     cells_of,
     columns,
     lines,
+    picked,
     records,
     remarked,
     rows,
@@ -107,9 +108,8 @@ def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
     projection, unsure = result.projection, result.uncertainty
     kernels = kernel_table(projection, result.rates)
-    if result.phases is None:
-        phases = []
-    else:
+    phases = []
+    if result.phases is not None:
         phases = [str(result.phases.note)]
     need = [] if result.need is None else [str(result.need.told)]
     said = [
@@ -169,9 +169,8 @@ def profiled(projection: Projection) -> list[str]:
     unprofiled = projection.laws.unprofiled
     if unprofiled is None:
         return []
-    if not unprofiled.sigma:
-        reach = ""
-    else:
+    reach = ""
+    if unprofiled.sigma:
         reach = f" (± {share(unprofiled.sigma)}, 1 σ)"
     return [
         f"as it would run without the profiler: {share(1 - unprofiled.kept)} of the CPU's work is taken "
@@ -298,33 +297,27 @@ def data(result: Result) -> dict[str, Any]:
                 "shares": {name: share.tolist() for name, share in one.shares.items()},
             }
         )
-    if result.need is None:
-        need = None
-    else:
+    need = None
+    if result.need is not None:
         need = result.need.told.to_dict()
-    if result.durations is None:
-        durations = None
-    else:
+    durations = None
+    if result.durations is not None:
         durations = records(result.durations)
-    if result.sweeps is None:
-        sweep = None
-    else:
+    sweep = None
+    if result.sweeps is not None:
         sweep = records(result.sweeps)
-    if result.grid is None:
-        grid = None
-    else:
+    grid = None
+    if result.grid is not None:
         grid = records(result.grid)
-    if result.advice is None:
-        advice = None
-    else:
+    advice = None
+    if result.advice is not None:
         advice = records(result.advice.table)
     if laws.run is None:
         compute = laws.compute
     else:
         compute = f"model, else {laws.compute}"
-    if laws.world is None:
-        world = None
-    else:
+    world = None
+    if laws.world is not None:
         world = asdict(laws.world)
     return {
         "schema": SCHEMA,
@@ -333,10 +326,7 @@ def data(result: Result) -> dict[str, Any]:
         "target": result.projection.target.name,
         "laws": {
             "compute": compute,
-            "communication": laws.communication,
-            "gaps": laws.gaps,
-            "cpu_speed": laws.cpu_speed,
-            "keep_waiting": laws.keep_waiting,
+            **picked(laws, "communication", "gaps", "cpu_speed", "keep_waiting"),
             "world": world,
         },
         "measured_us": result.projection.measured_us,
@@ -383,15 +373,18 @@ def data(result: Result) -> dict[str, Any]:
 def interval_json(unsure: Uncertainty) -> dict[str, Any]:
     """Return an end-to-end time with its interval as JSON types."""
     return {
-        "level": unsure.level,
-        "lower_us": unsure.lower_us,
-        "upper_us": unsure.upper_us,
-        "median_us": unsure.median_us,
-        "half_width": unsure.half_width,
-        "band": unsure.band,
-        "samples": unsure.samples,
-        "seed": unsure.seed,
-        "convergence": unsure.convergence,
+        **picked(
+            unsure,
+            "level",
+            "lower_us",
+            "upper_us",
+            "median_us",
+            "half_width",
+            "band",
+            "samples",
+            "seed",
+            "convergence",
+        ),
         "tornado": records(unsure.tornado),
     }
 
@@ -400,9 +393,8 @@ def _unprofiled_json(projection: Projection) -> dict[str, Any] | None:
     unprofiled = projection.laws.unprofiled
     if unprofiled is None:
         return None
-    if unprofiled.note is None:
-        note = None
-    else:
+    note = None
+    if unprofiled.note is not None:
         note = str(unprofiled.note)
     return asdict(unprofiled) | {"note": note}
 
@@ -451,9 +443,8 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     """Return every table under its name; tables without rows are left out. ``kernels`` are of `kernel_table`."""
     host, target = result.projection.host.name, target_of(result.projection)
     durations, steps = result.durations, result.steps
-    if durations is None:
-        missed = None
-    else:
+    missed = None
+    if durations is not None:
         missed = durations[durations["measured"] < durations["launches"]]
     named = Column("kernel", "kernel", most=60), Column("operator or call", "kernel", most=60)
     parts: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
@@ -747,10 +738,9 @@ def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
     for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict(
         "records"
     ):
+        moved = "memory_share"
         if row["op_class"] == COLLECTIVE:
             moved = "link_share"
-        else:
-            moved = "memory_share"
         texts = [str(row["name"])]
         texts += [
             significant(row[f"{side}_{name}"]) for name, side in product(("tflops", "gbs"), SIDES)
@@ -1082,10 +1072,9 @@ def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
         .sum()
         .reset_index()
     )
+    part = 0.0
     if total:
         part = float(guessed["projected_us"].sum()) / total
-    else:
-        part = 0.0
     return {"share": part, "kernels": records(by)}
 
 

@@ -90,10 +90,9 @@ def sweep_figures(result: Result) -> list[go.Figure]:
     host, target = result.projection.host, result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
         value = published_value(host, str(name)) if name in SWEPT else None
+        marks = []
         if value:
             marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)]
-        else:
-            marks = []
         figures.append(sweep_figure(frame, target=target.name, marks=marks))
     return figures
 
@@ -234,10 +233,9 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
         label = f"{escape(change.before)} → {escape(change.after)}"
         line = {"color": NEUTRAL, "width": 1, "dash": "dot"}
         figure.add_vline(x=change.crossing, line=line, row="all", col=1)
+        xanchor = "right"
         if change.crossing < middle:
             xanchor = "left"
-        else:
-            xanchor = "right"
         at = {
             "x": change.crossing,
             "y": 1,
@@ -350,10 +348,9 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     texts = []
     for row in table.to_numpy().tolist():
         texts.append([data_size(value) for value in row])
+    texttemplate = ""
     if table.size <= 256:
         texttemplate = "%{text}"
-    else:
-        texttemplate = ""
     figure = Drawing(
         go.Heatmap(
             x=labels[0],

@@ -287,12 +287,11 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
         listed.append(Row(cells, "" if row["required"] else "soft"))
     heads = (Column("column", "name"), *columns("", "unit", "default", "example", "also read as"))
     names = ", ".join(_names(op))
+    called = []
     if names:
         called = [
             f"Also called {names}; aten::, torch. and the like before a name are passed over."
         ]
-    else:
-        called = []
     parts = [Table(heads, listed, f"columns of {op}"), lines(called, tone="soft")]
     return Document(sections=[Section(op, parts)], data=data)
 

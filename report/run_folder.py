@@ -228,10 +228,9 @@ def _metrics(folder: Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{path} cannot be read as JSON, so the run is damaged: train again"
         ) from error
+    schema = None
     if isinstance(metrics, dict):
         schema = metrics.get("schema")
-    else:
-        schema = None
     if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
         raise ArtifactError(
             f"{path} was not written by flopcast: give the run folder that `train` wrote"

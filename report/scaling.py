@@ -54,6 +54,7 @@ from .document import (
     columns,
     lines,
     losses,
+    picked,
     records,
     remarked,
     rows,
@@ -150,17 +151,15 @@ def headline(summary: LawSummary, rival: LawSummary | None, beneath: str = "") -
         f"{summary.scenario}, size {summary.target:g}: mean error over "
         f"{counted(summary.benchmarks, 'benchmark')}"
     )
-    if rival is None:
-        second = ""
-    else:
+    second = ""
+    if rival is not None:
         second = f"{rival.law}: {percent(rival.average)}"
     largest = f"At most {percent(summary.maximum)}" + (
         "" if rival is None else f" ({rival.law}: {percent(rival.maximum)})"
     )
+    held = ""
     if np.isfinite(summary.coverage):
         held = f"; {share(summary.coverage, 0)} lie in their intervals"
-    else:
-        held = ""
     return Headline(
         about, f"{summary.law}: {percent(summary.average)}", second, f"{largest}{held}.{beneath}"
     )
@@ -190,9 +189,8 @@ def prediction_table(result: SizePredictions) -> Table:
                 fitted: tuple[str | Cell, ...] = Cell("no fit", "error"), "", ""
                 if not law.failed:
                     predicted, lower, upper = law.at(target)
-                    if value is None:
-                        error = np.nan
-                    else:
+                    error = np.nan
+                    if value is not None:
                         error = error_percent(predicted, value)
                     tone: Tone = "good" if error < GOOD else "error" if error > POOR else ""
                     missed = Cell(formatted(error, "{:.1f}"), tone)
@@ -251,9 +249,8 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
                 continue
             measured = one.curve.measured_at(target)
             figures = [formatted(value, "{:.5g}") for value in law.at(target)]
-            if measured is None:
-                error = ""
-            else:
+            error = ""
+            if measured is not None:
                 error = _percent(error_percent(law.at(target)[0], measured))
             cells.append(
                 (
@@ -388,21 +385,23 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
     for law in one.laws:
         for size in targets:
             predictions.append(_law_json(law, curve.measured_at(size), size))
-    if one.cliffs is None:
-        cliffs = None
-    else:
+    cliffs = None
+    if one.cliffs is not None:
         cliffs = [*map(str, one.cliffs)]
     return {
-        "benchmark": curve.benchmark,
-        "scenario": curve.scenario,
-        "unit": curve.unit,
-        "sizes": curve.sizes,
-        "performance": curve.performance,
-        "mpki": curve.mpki,
-        "mpki_sizes": curve.mpki_sizes,
-        "f_mem": curve.f_mem,
-        "l2_mpki": curve.l2_mpki,
-        "f_l2": curve.f_l2,
+        **picked(
+            curve,
+            "benchmark",
+            "scenario",
+            "unit",
+            "sizes",
+            "performance",
+            "mpki",
+            "mpki_sizes",
+            "f_mem",
+            "l2_mpki",
+            "f_l2",
+        ),
         "class": {
             "kind": str(scaling.growth),
             "exponent": scaling.exponent,
@@ -421,9 +420,8 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
 
 def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict[str, Any]:
     predicted, lower, upper = law.at(target)
-    if measured is None:
-        error = np.nan
-    else:
+    error = np.nan
+    if measured is not None:
         error = error_percent(predicted, measured)
     return {
         "law": law.law,
@@ -595,10 +593,9 @@ def _panel(
 def _curve(
     law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False
 ) -> go.Scatter:
+    visible = True
     if hidden:
         visible = "legendonly"
-    else:
-        visible = True
     return go.Scatter(
         name=escape(law.law),
         legendgroup=law.law,
@@ -756,11 +753,7 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
         "sizes": result.measured.sizes,
         "families": [
             {
-                "op": one.op,
-                "family": one.family,
-                "dtype": one.dtype,
-                "problems": one.problems,
-                "groups": one.groups,
+                **picked(one, "op", "family", "dtype", "problems", "groups"),
                 "exponent": vars(one.exponent),
                 "spread": list(one.spread),
                 "class": str(one.growth),
@@ -894,10 +887,9 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
     explained = published.assign(explanation=published["explanation"].map(EXPLANATIONS))
     speedups = simulation_speedups()
     tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
+    printed = []
     if len(published):
         printed = published[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False)
-    else:
-        printed = []
     errors = [
         Figure(
             partial(error_figure, scenario, target, fit),

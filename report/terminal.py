@@ -173,8 +173,6 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
             tables += fitting is None and bool(part.rows)
             if fitting:
                 rows_left += len(part.rows) - (fitting.shown or len(part.rows))
-            else:
-                rows_left += 0
         elif (needed := _lines(Document(opening=[part]), console)) <= room:
             shown.append(part)
             room -= needed
@@ -204,9 +202,8 @@ def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, i
     most_rows, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
 
     def cut(count: int) -> tuple[Table, int]:
-        if count == (table.shown or len(table.rows)):
-            made = table
-        else:
+        made = table
+        if count != table.shown or len(table.rows):
             made = replace(table, shown=count, rest=None)
         return made, _lines(Document(opening=[made]), console)
 
@@ -309,10 +306,9 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     """
     whole = [row for row in table.rows if len(row.cells) == len(table.columns)]
     cut = table.shown is not None and len(whole) > table.shown
+    counts = ""
     if cut and table.title and not table.rest:
         counts = f" ({table.shown} of {len(whole):,})"
-    else:
-        counts = ""
     shown = [*whole[: table.shown], *([table.rest] if cut and table.rest else [])]
     columns, heads, gap = [*table.columns], [column.head for column in table.columns], 2
     if _needed(columns, heads, shown, gap) > console.width:
@@ -424,10 +420,9 @@ def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
         figure.set_x_limits(left, right)
         figure.set_y_limits(low, high)
     for place, (name, x, y) in enumerate(chart.curves):
+        colour = None
         if coloured:
             colour = _COLOURS[place % len(_COLOURS)]
-        else:
-            colour = None
         if name in chart.points:
             figure.scatter(x, y, lc=colour, label=name)
         else:
@@ -469,10 +464,9 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Gener
         bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
+            left = ""
             if math.isfinite(eta_seconds):
                 left = f"about {clock(eta_seconds)} left"
-            else:
-                left = ""
             bars.update(bar, completed=done, total=total, description=visible(label), left=left)
 
         yield draw

@@ -12,7 +12,18 @@ from ..arrays import FloatArray
 from ..output import SCHEMA
 from ..remarks import Remark, remark
 from ..scaling.terms import TermModel
-from .document import Column, Document, Lines, Section, Table, columns, records, remarked, rows
+from .document import (
+    Column,
+    Document,
+    Lines,
+    Section,
+    Table,
+    columns,
+    picked,
+    records,
+    remarked,
+    rows,
+)
 from .formats import counted, figure, formatted
 
 _READING = (
@@ -114,9 +125,7 @@ def _json(
             terms.append({"coefficient": float(coefficient), "factors": factors})
         formulas.append(
             {
-                "region": model.region,
-                "metric": model.metric,
-                "formula": model.formula,
+                **picked(model, "region", "metric", "formula"),
                 "constant": float(model.fit.coefficients[0]),
                 "terms": terms,
                 "adjusted_r2": model.adjusted_r2,

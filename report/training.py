@@ -238,10 +238,9 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
             )
             bounds = chosen.get("interval") or (nan, nan)
             within = (chosen.get("ir") or {}).get("10")
+            analytic = None
             if law.get("name") == ANALYTIC:
                 analytic = law.get("e_out")
-            else:
-                analytic = None
             cells.append(
                 (
                     target,
@@ -408,10 +407,9 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
                 number(row.get("fit_seconds")),
             )
             body.append(Row((name, *cells), tone, ends=place == last))
+    shown = ""
     if len(some) < len(ordered(cv)):
         shown = "; best of each family"
-    else:
-        shown = ""
     title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
     return Table(COLUMNS, body, title, caption, **where)
 
@@ -440,14 +438,12 @@ def verdict(cv: Metrics) -> list[str]:
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
         said = [f"{_honest(chosen)}, {against}: {'not distinguishable' if tied else times}."]
     if (naive := chosen.get("e_out_table")) is not None:
+        flatters = ""
         if naive < (chosen.get("e_out") or 0.0):
             flatters = ", so it flatters"
-        else:
-            flatters = ""
+        method = ""
         if chosen.get("method"):
             method = f" ({chosen['method']})"
-        else:
-            method = ""
         used = f"The table's {percent(naive)} was also used to choose it{flatters}"
         said.append(f"{used}; the honest figure includes the choice{method}.")
     if chosen.get("e_out_groups") is not None:
@@ -513,10 +509,9 @@ def answer(cv: Metrics) -> str:
     error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
     if rule is None:
         return f"{chosen['name']} errs by {error}."
+    others = ""
     if law and law["name"] != rule["name"]:
         others = f"; {law['name']} by {percent(law['e_out'])}"
-    else:
-        others = ""
     if chosen["name"] == rule["name"]:
         beaten = (
             f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the "
@@ -530,9 +525,8 @@ def answer(cv: Metrics) -> str:
         ratio = rule["e_out"] / chosen["e_out"]
     else:
         ratio = float("inf")
-    if rule["name"] in (chosen.get("tied") or []):
-        apart = "not distinguishable"
-    else:
+    apart = "not distinguishable"
+    if rule["name"] not in chosen.get("tied") or []:
         apart = f"{ratio:.1f} times as much"
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 
@@ -542,10 +536,9 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
     for cv in schemes:
         if said := answer(cv):
             rule = simplest(cv)
+            rival = ""
             if rule:
                 rival = f"{rule['name']}: {percent(rule['e_out'])}"
-            else:
-                rival = ""
             yield Headline(
                 about(cv),
                 f"flopcast: {percent(cv['selected']['e_out'])}",
@@ -672,10 +665,9 @@ def _scheme(
 ) -> Section:
     """Show one cross-validation scheme: verdict, observed and predicted, the best models."""
     heading, said = scheme(cv), lines(verdict(cv)).lines
+    caption = ""
     if last:
         caption = CAPTION
-    else:
-        caption = ""
     parts: list[Part] = [Lines(said, "answer", medium="page")]
     if predictions is not None:
         parts += _agreement(cv, predictions, unit)
@@ -836,9 +828,8 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
         for measure, entries in measures.items() if listed else ():
             shown.append(Row(("", f"by {measure}", *[""] * 6), title=True))
             for place, one in enumerate(entries[:listed], 1):
-                if one.get("selected") is None:
-                    chosen = ""
-                else:
+                chosen = ""
+                if one.get("selected") is not None:
                     chosen = f"{one['selected']} of {one['folds']}"
                 cells = (str(one.get("sign") or ""), chosen, *explained_by(str(one["feature"])))
                 shown.append(
@@ -890,14 +881,12 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
         folded=folded,
         medium=medium,
     )
+    first = "Worst first"
     if len(worst) > TOP:
         first = f"The {TOP} groups with the largest error, of {len(worst)}"
-    else:
-        first = "Worst first"
+    drawn = []
     if worst:
         drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)]
-    else:
-        drawn = []
     return Section("Error of each group", [*drawn, table], "groups", "Groups", folded=True)
 
 
@@ -994,10 +983,9 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
         for name, row in (intervals.get("schemes") or {"": intervals}).items()
         if row.get("coverage") is not None
     ]
+    level = ""
     if intervals.get("level"):
         level = f"{100 * intervals['level']:.0f} %"
-    else:
-        level = ""
     held = f"Intervals that should hold {level} of new workloads held:"
     widths = ("covered", "median width, of the prediction")
     heads = (Column("predicting", "prose"), *columns(numbers=widths))
@@ -1057,10 +1045,9 @@ def speedup_parts(metrics: Metrics) -> list[Part]:
     ]
     heads = columns("cost of all together", numbers=("seconds",))
     table = Table(heads, rows([(name, f"{seconds:,.4g}") for name, seconds in costs]))
+    unknown = ""
     if speedup["without_cost"]:
         unknown = f"; of {speedup['without_cost']:,} more no cost is known"
-    else:
-        unknown = ""
     said = [f"{over} ({speedup['least']:,.4g} to {speedup['most']:,.4g}){unknown}."]
     if (before := speedup.get("training_s")) is not None:  # runs of before say nothing of it
         paid = speedup.get("break_even")
@@ -1091,8 +1078,6 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
     said = [line.text for line in losses({}, data.get("notes") or []).lines]
     if data.get("sha256"):
         said += [f"SHA-256 of the training data: {data['sha256']}"]
-    else:
-        said += []
     odd = [
         (one["source"], f"{times(one['factor'])} than {one['beside']}")
         for one in data.get("irregular") or []
@@ -1123,8 +1108,7 @@ def _interval(chosen: Metrics) -> str:
     """Say between what the honest error lies."""
     if not (bounds := chosen.get("interval")):
         return ""
+    level = ""
     if chosen.get("level"):
         level = f"{100 * chosen['level']:.0f} % interval "
-    else:
-        level = ""
     return f" ({level}{number(bounds[0])} – {percent(bounds[1])})"

@@ -42,6 +42,7 @@ from .document import (
     Tone,
     lines,
     losses,
+    picked,
 )
 from .figures import (
     BASELINE,
@@ -333,10 +334,9 @@ def conclusion(finding: ClassFinding) -> str:
     if not finding.explanations:
         return f"{sentence}."
     best, *rest = finding.explanations
+    fit = ""
     if best.parameters:
         fit = f" ({_parameters(best.parameters, quantity(finding.metric))})"
-    else:
-        fit = ""
     sentence += f". Out of sample {best.law}{fit} errs least, by {_percent(best.mape)}"
     if equals := [one.law for one in rest if one.as_good_as_best]:
         sentence += f", not distinguishable from {', '.join(equals)}"
@@ -350,10 +350,9 @@ def conclusion(finding: ClassFinding) -> str:
 def validation_json(result: ValidationResult) -> dict[str, Any]:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is NaN."""
     dataset = result.dataset
+    host = None
     if dataset.host:
         host = dataset.host.name
-    else:
-        host = None
     return {
         "schema": SCHEMA,
         "host": host,
@@ -379,12 +378,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
 def _class_json(finding: ClassFinding) -> dict[str, Any]:
     """Return the finding on a class of rows as JSON types."""
     return {
-        "op": finding.op,
-        "dtype": finding.dtype,
-        "bound": finding.bound,
-        "rows": finding.rows,
-        "groups": finding.groups,
-        "campaigns": finding.campaigns,
+        **picked(finding, "op", "dtype", "bound", "rows", "groups", "campaigns"),
         "conclusion": conclusion(finding),
         "host_us": {"p5": finding.host_us[0], "p95": finding.host_us[1]},
         "efficiency": vars(finding.efficiency),

@@ -49,10 +49,9 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
         for name in measured
         if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND
     ]
+    kind = measured
     if words:
         kind = measured[_most_frequent(measured[words])]
-    else:
-        kind = measured
     of_op = OPS[str(kind["op"].iloc[0])].dims
     dims = [name for name in of_op if name in kind and pd.api.types.is_numeric_dtype(kind[name])]
     varied = sorted(dims, key=lambda name: (-kind[name].nunique(), dims.index(name)))[:AXES]
@@ -162,10 +161,9 @@ def _settings(fixed: Mapping[str, Any]) -> str:
 
 def _choice(row: Mapping[Any, Any], observed: float, label: str, *more: tuple[str, str]) -> Part:
     """Return the text of a setting."""
+    between = "none"
     if row["lower"] == row["lower"]:
         between = f"{significant(row['lower'])} to {significant(row['upper'])}"
-    else:
-        between = "none"
     facts = [
         *more,
         ("predicted", significant(row["predicted"])),

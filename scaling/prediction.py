@@ -253,10 +253,9 @@ def _benchmark(
     inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
     fitted, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
     times = curve.simulation_time_s
+    timed = []
     if all(size in times for size in fit):
         timed = [times[size] for size in fit]
-    else:
-        timed = []
     return BenchmarkPrediction(
         curve=curve,
         laws=tuple(fit_law(law, fitted, grid, level) for law in chosen),

@@ -262,10 +262,9 @@ class CliffPath:
             level.measured(share)
             return
         level.bounded()
+        jump = "any factor"
         if level.most < 1:
             jump = f"{1 / (1 - level.most):.3g} times"
-        else:
-            jump = "any factor"
         text = (
             f"{name} not measured: assumed to be {level.share:.2f}, bounded by 0 and "
             f"{level.most:.2f}, so performance may not jump at all or by {jump}"

@@ -219,10 +219,9 @@ def reproduction() -> pd.DataFrame:
                     why,
                 )
             )
+        why = ""
         if abs(errors_of[EQUATIONS][0] - cells[0][0]) > TOLERANCE:
             why = _LITERAL
-        else:
-            why = ""
         rows.insert(
             len(rows) - 4, (scenario, target, fit, EQUATIONS, *errors_of[EQUATIONS], *cells[0], why)
         )

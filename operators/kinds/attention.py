@@ -185,10 +185,9 @@ class Signature:
             sizes = self._sizes(q, k)
         require(not any(call.has(position) for position in (*self.untold, *self.window)))
         self._check_window(call, sizes["seq_kv"])
+        op = "attention"
         if self.backward:
             op = "attention_backward"
-        else:
-            op = "attention"
         return {
             "op": op,
             "variant": "",

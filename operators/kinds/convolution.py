@@ -191,10 +191,9 @@ def convolution(
             y = (x.dims[0], w.dims[0], *sides)
         near, far = (y, x.dims) if turned else (x.dims, y)
         shape = _conv(near, far, w, window, group_count, _conv_layout(x))
+        direction = "F"
         if turned:
             direction = "B"
-        else:
-            direction = "F"
         return {**shape, "variant": variant, "direction": direction, **_formats(x, w)}
 
     return read

@@ -243,10 +243,9 @@ def pointwise(count: int, *, truth: bool = False) -> CallReader:
         names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
         if not fits or kind not in names:
             return elementwise(kind, operands, dims, out)
+        variant = ""
         if kind == "sub":
             variant = kind
-        else:
-            variant = ""
         return {
             "op": names[kind],
             "variant": variant,
@@ -311,10 +310,9 @@ def foreach(call: Call) -> Described:
     if call.kind == "foreach_zero":
         formats = {"dtype_a": whole.dtype, "dtype_b": whole.dtype, "dtype_out": whole.dtype}
         return {"op": "fill", "variant": call.kind, "rows": 1, "cols": total, **formats}
+    operands = lists
     if call.kind == "foreach_copy":
         operands = lists[1:]
-    else:
-        operands = lists
     return elementwise(call.kind, [whole] * max(len(operands), 1), (total,), whole.dtype)
 
 

@@ -92,10 +92,9 @@ def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray
         raise DataError(
             f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}"
         )
+    in_block = rows
     if dtype == "dtype_b":
         in_block = np.ceil(rows / 128)
-    else:
-        in_block = rows
     sizes: dict[str, Callable[[], np.ndarray]] = {
         "tensor": lambda: np.full(len(frame), 4.0),
         "token": lambda: 4 * rows,
@@ -142,10 +141,9 @@ def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Describe
         k, n = (b.dims[-1] if b.dims else 0, 1)
     require(bool(a.dims) and bool(b.dims) and a.dims[-1] == k)
     batch = prod(broadcast(a.dims[:-2], b.dims[:-2]))
+    layout = ""
     if len(a.dims) > 1 and len(b.dims) > 1:
         layout = _letter(a) + _letter(b)
-    else:
-        layout = ""
     described = {"variant": variant, "n": n, "k": k * max(a.packed, b.packed), "layout": layout}
     described |= {
         "dtype_a": a.dtype,
@@ -175,10 +173,9 @@ def addmm(call: Call) -> Described:
     Variant ``bias`` reads a value per column, ``addend`` a matrix of the size of the result.
     """
     first, a, b = (call.tensor(position) for position in range(3))
+    variant = "addend"
     if first.elements <= b.dims[-1]:
         variant = "bias"
-    else:
-        variant = "addend"
     typed = len(call) == 6 and call.kind != "addmm_activation"
     beta = call.text(4 if typed else 3)
     return _product(

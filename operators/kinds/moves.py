@@ -62,9 +62,8 @@ def fill(call: Call) -> Described:
     """``fill_``, ``zero_`` and random numbers: only written."""
     x = call.tensor(0)
     formats = {"dtype_a": x.dtype, "dtype_b": x.dtype, "dtype_out": x.dtype}
-    if call.kind in ("fill", "zero"):
-        variant = ""
-    else:
+    variant = ""
+    if call.kind not in ("fill", "zero"):
         variant = call.kind
     return {
         "op": "fill",

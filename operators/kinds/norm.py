@@ -84,10 +84,9 @@ def _grouped(op: str, x: Tensor, groups: int, *, affine: bool) -> Described:
 
 def batch_norm(call: Call) -> Described:
     """``native_batch_norm(x, weight, bias, mean, variance, training, ...)``: a row per channel."""
+    op = "batch_norm_inference"
     if "with_update" in call.kind or call.flag(5):
         op = "batch_norm"
-    else:
-        op = "batch_norm_inference"
     return _per_channel(op, call.tensor(0), affine=call.has(1))
 
 

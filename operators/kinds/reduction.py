@@ -35,10 +35,9 @@ def reduction(axes: int = 1, dtype: int = -1) -> CallReader:
             special = "bool"
         else:
             special = x.dtype
+        out = special
         if dtype >= 0:
             out = call.dtype(axes if typed else dtype, special)
-        else:
-            out = special
         return along("reduction", [kind], x, reduced, out)
 
     return read
@@ -65,9 +64,8 @@ def softmax(call: Call) -> Described:
     x = call.tensor(0)
     axes = axes_of(call.integers(1), len(x.dims))
     words = ["log"] if "log" in call.kind else []
-    if call.text(2) == "True":
-        out = "fp32"
-    else:
+    out = "fp32"
+    if call.text(2) != "True":
         out = call.dtype(2, x.dtype)
     return along("softmax", words, x, axes, out)
 
