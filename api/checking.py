@@ -28,6 +28,7 @@ from ..evaluation.advising import check_need, choose, coordinates, expected_erro
 from ..evaluation.campaigns import Campaigns, stated
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
+from ..evaluation.stated_error import NEW_GROUP, NOTHING_STATED, WITHIN
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import BY_DEVICE, groups_of
 from ..hardware import GPU, Comparison
@@ -320,7 +321,12 @@ def check(
             name: part.assign(campaign=campaigns.labels(part["group"]))
             for name, part in folds.items()
         }
-    checked_rows = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)
+    errors = NOTHING_STATED
+    if (named or _host(model), third) == (_host(model), model.recipe.target.name):
+        errors = model.stated_errors
+    checked_rows = assess(
+        rows, folds, level=interval, margin=margin, covered=covered, errors=errors, seed=seed
+    )
     if model.correction is None:
         before = []
     else:
@@ -439,6 +445,7 @@ def _scored(
                 ]
             ),
             "extrapolated": answers["extrapolated"],
+            **model.parts(asked, answers["basis"]),
             "source": rows["source"].astype(str) if "source" in rows else "",
         }
     )
@@ -670,19 +677,26 @@ def advise(
             raise ParameterError(
                 "weight", f"must be a column of numbers of 0 or more, {weight!r} is not"
             )
-    stated = {cv["scheme"]: float(cv["selected"]["e_out"]) for cv in trained.metrics["cv"]}
-    unseen = stated.get(
-        "grouped", stated["kfold"]
-    )  # without folds by group, the error of new ones is not measured
-    errors = {"unseen_error": unseen, "trained_error": min(stated.get("kfold", unseen), unseen)}
-    expectation = {**errors, "trained": int(trained.metrics["data"]["n"]), "weights": weights}
+    errors = _errors(trained)
+    parts = model.parts(frame, answers["basis"])
+    of_each = model.stated_errors.of_each(
+        parts["basis"].to_numpy(dtype=object), parts["part"].to_numpy(dtype=object)
+    )
+    is_stated = np.isfinite(of_each)
+    of_each = np.where(is_stated, of_each, errors["unseen_error"])
+    expectation = {
+        **errors,
+        "errors": of_each,
+        "trained": int(trained.metrics["data"]["n"]),
+        "weights": weights,
+    }
     if COST in frame:
         cost = as_numbers(frame, COST)
     else:
         cost = np.full(len(frame), row_seconds)
     batch = choose(
         coordinates(model.features(frame)),
-        importance(groups, trained_on, **errors, weights=weights),
+        importance(groups, of_each, weights=weights),
         budget=float(rows) if rows is not None else float(budget or 0),
         cost=1.0 if rows is not None else cost,
         groups=groups,
@@ -717,6 +731,7 @@ def advise(
         "groups": len(set(groups[batch])),
         "expected": expected_error(groups, trained_on, batch, **expectation),
         "errors": errors,
+        "not_stated": int((~is_stated).sum()),
         "by_rows": [
             {"rows": rows, **expected_error(groups, trained_on, batch[:rows], **expectation)}
             for rows in dict.fromkeys(
@@ -725,6 +740,20 @@ def advise(
         ],
     }
     return Advice(table.iloc[batch].reset_index(drop=True), report)
+
+
+def _errors(run: RunLike) -> dict[str, float]:
+    """Return the error of rows of new groups and of known ones, percent.
+
+    Of new groups that which is stated of them (within the trained range, where that was told
+    apart); where nothing is, that of the folds by group, and without these that of all folds.
+    """
+    honest = {cv["scheme"]: float(cv["selected"]["e_out"]) for cv in run.metrics["cv"]}
+    stated = run.trained.stated_errors.of({(NEW_GROUP, ""): 1})
+    unseen = honest.get("grouped", honest.get("kfold", np.nan))
+    if stated is not None:
+        unseen = stated.error
+    return {"unseen_error": unseen, "trained_error": min(honest.get("kfold", unseen), unseen)}
 
 
 class Need(Result, advising.Need):
@@ -763,8 +792,8 @@ def needed(
         What could be measured, as for `advise`: the training data themselves, where they have rows
         of the host that the target lacks.
     half_width : float, optional
-        Of predictions of the candidates, in place of the run's honest error under the scheme that
-        its model is saved for; expected to fall as their error does.
+        Of predictions of the candidates, in place of the error that the run states of the question
+        that its model is saved for; expected to fall as their error does.
     **settings
         Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``rename``, ``seed``.
 
@@ -794,6 +823,10 @@ def needed(
                 source=str(trained.folder or "run"),
             )
         now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
+        if scheme == "grouped":
+            now = _errors(trained)["unseen_error"] / 100
+            if WITHIN in (chosen.get("parts") or {}):
+                what += " within the trained range"
     to_many = trained.trained.recipe.comparison.is_from_hosts_to_many
     if now <= need or not items(candidates) or to_many:
         return Need(need, now, what=what)

@@ -590,7 +590,7 @@ class _Worked:
         ]
         remarks = [note for note in notes if note not in described]
         facts["stated_error"] = None
-        stated = model.stated_error(self._tally.parts)
+        stated = model.stated_errors.of(self._tally.parts)
         if stated is not None:
             facts["stated_error"] = stated._asdict()
         return self._tally.report(

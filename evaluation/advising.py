@@ -55,23 +55,16 @@ def coordinates(X: pd.DataFrame) -> FloatArray:
 
 
 def importance(
-    groups: ArrayLike,
-    is_trained: ArrayLike,
-    *,
-    unseen_error: float,
-    trained_error: float,
-    weights: ArrayLike | float = 1.0,
+    groups: ArrayLike, errors: ArrayLike, *, weights: ArrayLike | float = 1.0
 ) -> FloatArray:
     """Return how much each candidate weighs, (n,), of sum 1.
 
-    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``is_trained`` (n,), by
-    ``trained_error`` in those that are, percent; ``weights`` (n,) say how often, or how long, each
-    runs in the user's workload.
+    ``errors`` (n,) are those expected of the candidates now, percent; ``weights`` (n,) say how
+    often, or how long, each of ``groups`` (n,) runs in the user's workload.
     """
     names = np.asarray(groups, dtype=str)
     _, code, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    errors = np.where(np.asarray(is_trained, dtype=bool), trained_error, unseen_error)
-    shares = np.asarray(weights, dtype=np.float64) * errors / np.sqrt(sizes[code])
+    shares = np.asarray(weights, dtype=np.float64) * np.asarray(errors) / np.sqrt(sizes[code])
     return shares / shares.sum()
 
 
@@ -127,6 +120,7 @@ def expected_error(
     is_trained: ArrayLike,
     batch: NDArray[np.intp],
     *,
+    errors: ArrayLike,
     unseen_error: float,
     trained_error: float,
     trained: int,
@@ -134,26 +128,27 @@ def expected_error(
 ) -> dict[str, Any]:
     """Return the mean error expected of the candidates ``now`` and ``after`` the batch is trained too, percent.
 
-    A candidate errs as rows of unseen groups did out of fold, or as rows of known groups did. Of
-    the difference, ``1 / (1 + r / HALF)`` is left in a new group of which the batch has r rows.
-    Both errors fall as rows are added to those ``trained`` (`CURVE_UNSEEN`, `CURVE_KNOWN`);
-    ``unseen`` is then the error of groups that the batch has no rows of either.
+    ``errors`` (n,) are those of the candidates now. One of a group that is not ``is_trained`` (n,)
+    errs less once the batch has rows of it: of what it errs by beyond ``trained_error``, the error
+    of known groups, ``1 / (1 + r / HALF)`` is left of r rows.
+    All errors fall as rows are added to those ``trained`` (`CURVE_UNSEEN`, `CURVE_KNOWN`);
+    ``unseen`` is then that of groups that the batch has no rows of either, which is
+    ``unseen_error`` now.
     """
     names, old = np.asarray(groups, dtype=str), np.asarray(is_trained, dtype=bool)
+    now = np.asarray(errors, dtype=np.float64)
     share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
     rows = (
         pd.Series(names).map(pd.Series(names[batch]).value_counts()).fillna(0).to_numpy(dtype=float)
     )
     growth = (trained + len(batch)) / trained
-    trained_after = trained_error * growth**-CURVE_KNOWN
-    unseen_after = unseen_error * growth**-CURVE_UNSEEN
-    left = 1 / (1 + rows / HALF)
-    now = np.where(old, trained_error, unseen_error)
-    after = np.where(old, trained_after, trained_after + (unseen_after - trained_after) * left)
+    least = np.where(old, now, np.minimum(now, trained_error)) * growth**-CURVE_KNOWN
+    beyond = np.where(old, 0.0, now * growth**-CURVE_UNSEEN - least)
+    after = least + beyond / (1 + rows / HALF)
     return {
         "now": float(np.average(now, weights=share)),
         "after": float(np.average(after, weights=share)),
-        "unseen": unseen_after,
+        "unseen": unseen_error * growth**-CURVE_UNSEEN,
         "new_groups": len(set(names[batch]) - set(names[old])),
     }
 

@@ -11,7 +11,9 @@ that differ from it by no more than that are no evidence against it.
   ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design effect (Kish 1965), the
   cluster-robust variance of the share of rows inside over that of as many independent rows.
 - The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out of fold, by the
-  same bootstrap; its interval has one end.
+  same bootstrap; its interval has one end. What is expected out of fold is the error that the run states of rows like
+  the new ones (`stated_error`), as most trained rows may be of a few groups that err less. Where nothing is stated of
+  the new rows (of another device, of a corrected run) it is that of the rows as trained.
 
 The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they are raised on at most
 5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
@@ -39,6 +41,7 @@ Rows outside the trained range are scored, but no verdict rests on them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -59,6 +62,7 @@ from .cluster_bootstrap import (
 )
 from .intervals import LEVEL, log_ratio
 from .metrics import ape, finite, inlier_ratios
+from .stated_error import NOTHING_STATED, Mixture, StatedError, StatedErrors
 from .trained_model import Correction
 from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
 
@@ -151,6 +155,9 @@ class Checked:
     ----------
     score, expected : Score
         Of the new rows, and of the run's own out-of-fold predictions under ``scheme``.
+    stated : StatedError or None
+        What `predict` states of the new rows within the trained range: the error of rows like
+        these; None where it states nothing of any.
     scheme : str
         Of the out-of-fold predictions that the new rows are compared with.
     groups, known_groups : int
@@ -162,7 +169,8 @@ class Checked:
     coverage, corrected_coverage : CoverageTest or None
         As the run is, and after the shift is corrected.
     growth : Interval or None
-        Of the error after the shift is corrected, over that out of fold; its upper end is infinite.
+        Of the error after the shift is corrected, over that out of fold of rows like these; its
+        upper end is infinite.
     margin : float
         What counts as the same: a shift within [1 / (1 + margin), 1 + margin].
     more_groups : int or None
@@ -184,6 +192,7 @@ class Checked:
 
     score: Score
     expected: Score
+    stated: StatedError | None
     scheme: str
     groups: int
     known_groups: int
@@ -229,6 +238,7 @@ def assess(
     level: float = LEVEL,
     margin: float = 0.10,
     covered: Mapping[str, float | None] | None = None,
+    errors: StatedErrors = NOTHING_STATED,
     seed: int = 0,
 ) -> Checked:
     """Judge a model by rows it has not seen.
@@ -241,7 +251,9 @@ def assess(
     campaigns: new rows are compared with ``grouped`` where half of
     them or more are of groups never trained, else with ``kfold``. ``covered`` is the share of rows
     that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin``
-    as in `Checked`.
+    as in `Checked`. ``errors`` are those that the run states of rows by ``basis`` and ``part``
+    (columns of ``new`` then): most trained rows may be of one group, and the new ones of others
+    that err more, so the error of the new rows is compared with that of rows like them.
     """
     if "known" in new:
         is_trained = new["known"]
@@ -253,11 +265,13 @@ def assess(
         wanted = "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
-    verdicts = _judge(judged, reference, level, margin, seed)
+    verdicts = _judge(judged, reference, level, margin, errors, seed)
+    mixture = _mixed(judged, errors)
     largest_first = sorted(new.groupby("class", sort=True), key=lambda item: -len(item[1]))
     return Checked(
         score=Score.of(new),
         expected=Score.of(reference, (covered or {}).get(scheme)),
+        stated=None if mixture is None else mixture.stated,
         scheme=scheme,
         groups=new["group"].nunique(),
         known_groups=new.loc[is_trained, "group"].nunique(),
@@ -273,8 +287,21 @@ def assess(
     )
 
 
+def _mixed(rows: pd.DataFrame, errors: StatedErrors) -> Mixture | None:
+    """Return the error stated of rows; None where none is."""
+    if "part" not in rows:
+        return None
+    counts = Counter(zip(rows["basis"], rows["part"], strict=True))
+    return errors.mixed(counts)
+
+
 def _judge(
-    new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: float, seed: int
+    new: pd.DataFrame,
+    reference: pd.DataFrame,
+    level: float,
+    margin: float,
+    stated: StatedErrors,
+    seed: int,
 ) -> dict[str, Any]:
     """Return the evidence and the verdict on rows within the trained range."""
     if too_few(len(new), new["group"].nunique()):
@@ -297,10 +324,7 @@ def _judge(
     if correction is not None:
         corrected = _coverage(correction.applied(new, level), reference, level)
     centre = np.log(shift.value) if moved else 0.0
-    sides = (errors - centre, new["group"]), sides[1]
-    over = _log_error(before)
-    grown = two_samples(_log_error, *sides, over=over, seed=seed, campaigns=campaigns)
-    growth = _exp(grown.interval(1 - 2 * EACH))
+    growth = _growth(new, errors - centre, reference, before, stated, campaigns, seed)
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
     missed = corrected is not None and corrected.p_value < EACH
@@ -325,6 +349,49 @@ def _judge(
         "outcome": outcome,
         "correction": correction,
     }
+
+
+def _growth(
+    new: pd.DataFrame,
+    errors: FloatArray,
+    reference: pd.DataFrame,
+    before: FloatArray,
+    stated: StatedErrors,
+    campaigns: tuple[pd.Series, pd.Series] | None,
+    seed: int,
+) -> Interval:
+    """Return the error of new rows over that out of fold, of rows like these where the run states it.
+
+    ``errors`` and ``before`` are the logarithms of observed / predicted of the rows of ``new`` and
+    ``reference``, (n,) each. Rows of which nothing is stated do not count, unless the others are
+    too few.
+    """
+    over = _log_error(before)
+    known_spread = None
+    rows = np.ones(len(new), dtype=bool)
+    mixture = _mixed(new, stated)
+    if mixture is not None:
+        each = stated.of_each(new["basis"].to_numpy(dtype=object), new["part"].to_numpy(object))
+        rows = np.isfinite(each)
+        if too_few(int(rows.sum()), new["group"][rows].nunique()):
+            mixture, rows = None, np.ones(len(new), dtype=bool)
+    if mixture is not None:
+        of_reference = float(ape(reference["observed"], reference["predicted"]).mean())
+        over += float(np.log(max(mixture.error / 100, _LEAST_ERROR)))
+        over -= float(np.log(max(of_reference / 100, _LEAST_ERROR)))
+        known_spread = (mixture.sigma, mixture.freedom)
+    if campaigns is not None:
+        campaigns = (campaigns[0][rows], campaigns[1])
+    grown = two_samples(
+        _log_error,
+        (errors[rows], new["group"][rows]),
+        (before, reference["group"]),
+        over=over,
+        seed=seed,
+        campaigns=campaigns,
+        known_spread=known_spread,
+    )
+    return _exp(grown.interval(1 - 2 * EACH))
 
 
 def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: float) -> int | None:
@@ -385,6 +452,7 @@ def two_samples(
     over: float,
     seed: int,
     campaigns: tuple[pd.Series, pd.Series] | None = None,
+    known_spread: tuple[float, float] | None = None,
 ) -> TwoSamples:
     """Return ``statistic(new) - over`` with what either sample leaves open: groups drawn on both sides.
 
@@ -392,10 +460,14 @@ def two_samples(
     add is drawn from a normal distribution (`between_campaigns`). The draws of each side are spread
     by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective number, and read at the t
     quantiles of Welch's degrees of freedom (see `cluster_bootstrap`, whose intervals these are for
-    two samples).
+    two samples). ``known_spread``, the standard deviation of the old sample's statistic and its degrees
+    of freedom, takes the place of what is drawn of it.
     """
     spread, freedom = [], []
-    for place, (values, names) in enumerate((new, old)):
+    drawn = [new]
+    if known_spread is None:
+        drawn.append(old)
+    for place, (values, names) in enumerate(drawn):
         groups = names.to_numpy(dtype=str)
         count = max(effective_groups(groups), 1.5)
         options: dict[str, int] = {"replicates": REPLICATES, "seed": seed + place}
@@ -407,6 +479,10 @@ def two_samples(
             )
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
+    if known_spread is not None:
+        sigma, degrees = known_spread
+        spread.append(np.random.default_rng(seed + 3).normal(0.0, sigma, len(spread[0])))
+        freedom.append(degrees)
     variances = [float(np.var(draws)) for draws in spread]
     between = np.zeros(len(spread[0]))
     if campaigns is not None:

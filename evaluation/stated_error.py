@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ..arrays import BoolArray
+from ..arrays import BoolArray, FloatArray
 from .interval_scale import STRATA
 
 KNOWN_GROUP: Final = "known group"
@@ -42,6 +42,27 @@ class StatedError(NamedTuple):
     error: float
     lower: float
     upper: float
+
+
+class Mixture(NamedTuple):
+    """The mean error (%) of ``rows`` of several parts, and how surely it is known."""
+
+    rows: int
+    error: float
+    sigma: float  # standard deviation of its logarithm
+    freedom: float  # degrees of freedom of ``sigma``
+    least: float  # as that of `Part`
+
+    @property
+    def stated(self) -> StatedError:
+        """The error with its interval: Student's t of its logarithm."""
+        if not self.sigma:
+            return StatedError(self.rows, self.error, self.error, self.error)
+        reach = float(stats.t.ppf((1 + LEVEL) / 2, self.freedom)) * self.sigma
+        reach = min(reach, 50.0)
+        lower = self.least * self.error * float(np.exp(-reach))
+        upper = self.error * float(np.exp(reach))
+        return StatedError(self.rows, self.error, lower, upper)
 
 
 @dataclass(frozen=True)
@@ -107,6 +128,13 @@ class StatedErrors:
 
     def of(self, asked: Mapping[tuple[str, str], int]) -> StatedError | None:
         """Return the error of so many rows of each basis and part; None where nothing is stated of any."""
+        mixture = self.mixed(asked)
+        if mixture is None:
+            return None
+        return mixture.stated
+
+    def mixed(self, asked: Mapping[tuple[str, str], int]) -> Mixture | None:
+        """Return the same with what it is made of."""
         mixed = []
         for (basis, name), rows in asked.items():
             part = self._part(basis, name)
@@ -117,20 +145,30 @@ class StatedErrors:
             return None
         error = sum(rows * part.e_out for part, rows in mixed) / total
         variances = []
-        for part, rows in mixed:
-            variances.append((rows / total * part.e_out * part.sigma) ** 2)
-        variance = sum(variances)
-        if not variance:
-            return StatedError(total, error, error, error)
         scatter = 0.0
-        for (part, _), part_variance in zip(mixed, variances, strict=True):
-            scatter += part_variance**2 / max(part.units - 1, 1.0)
-        freedom = variance**2 / scatter
-        reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance) / error
-        reach = min(reach, 50.0)
+        for part, rows in mixed:
+            variance = (rows / total * part.e_out * part.sigma) ** 2
+            variances.append(variance)
+            scatter += variance**2 / max(part.units - 1, 1.0)
         least = min(part.least for part, _ in mixed)
-        lower, upper = least * error * np.exp(-reach), error * np.exp(reach)
-        return StatedError(total, float(error), float(lower), float(upper))
+        if not scatter:
+            return Mixture(total, error, 0.0, 1.0, least)
+        sigma = float(np.sqrt(sum(variances))) / error
+        return Mixture(total, error, sigma, sum(variances) ** 2 / scatter, least)
+
+    def of_each(self, basis: NDArray[np.object_], names: NDArray[np.object_]) -> FloatArray:
+        """Return the error of each row (%), (n,), by its basis and part; NaN where nothing is stated of it.
+
+        >>> errors = StatedErrors({"new group": {"every": Part(9, 3.0, 12.0, 0.2)}})
+        >>> errors.of_each(np.array(["new group", "beyond"]), np.array(["", ""])).tolist()
+        [12.0, nan]
+        """
+        errors = np.full(len(basis), np.nan)
+        for kind in sorted(set(zip(basis.tolist(), names.tolist(), strict=True))):
+            part = self._part(*kind)
+            if part is not None:
+                errors[(basis == kind[0]) & (names == kind[1])] = part.e_out
+        return errors
 
     def _part(self, basis: str, name: str) -> Part | None:
         parts = self.of_basis.get(basis) or {}

@@ -37,7 +37,6 @@ from .stated_error import (
     NEW_CAMPAIGN_ROW,
     NEW_GROUP,
     NOTHING_STATED,
-    StatedError,
     StatedErrors,
     by_trained_rows,
 )
@@ -510,17 +509,15 @@ class TrainedModel:
             part[is_trained] = by_trained_rows(self.groups.trained_rows(rows[is_trained]))
         return pd.DataFrame({"basis": basis.to_numpy(), "part": part})
 
-    def stated_error(self, asked: Mapping[tuple[str, str], int]) -> StatedError | None:
-        """Return the mean error that the run states of so many rows of each basis and part (`parts`).
-
-        None where it states none of them, and of a run that was corrected: it errs otherwise since.
-        """
+    @property
+    def stated_errors(self) -> StatedErrors:
+        """The errors of rows of each question; none of a run that was corrected: it errs otherwise since."""
         if self.correction is not None:
-            return None
+            return NOTHING_STATED
         errors = dict(self.errors.of_basis)
         if self.known is not None:
             errors |= self.known.errors.of_basis
-        return StatedErrors(errors).of(asked)
+        return StatedErrors(errors)
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the features of rows, NaN where they cannot be computed."""

@@ -41,8 +41,8 @@ from .document import (
     upcoming,
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, farthest, styled
-from .formats import clock, counted, figure, formatted, number, percent, share, significant
-from .predictions import workload
+from .formats import NONE, clock, counted, figure, formatted, number, percent, share, significant
+from .predictions import stated_error, workload
 from .static_figures import Drawing
 from .training import left_out, metric, title
 
@@ -146,6 +146,8 @@ def check_document(
     new, expected = percent(checked.score.e_out), percent(checked.expected.e_out)
     scored = "these" if facts.all_trained else "the new"
     promised = f"on {left_out(checked.scheme)} of its training it erred by {expected}"
+    if checked.stated is not None:
+        promised = f"of rows like these it states {stated_error(checked.stated._asdict())}"
     beneath = f"On {scored} rows the run errs by {new}; {promised}."
     return Document(
         title=f"Does the run still hold? {devices}",
@@ -246,9 +248,10 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
         said.append(f"{count} of {checked.score.n} have no interval: nothing was promised of them")
     if checked.growth is not None:
         growth = checked.growth
-        said.append(
-            f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})"
-        )
+        against = "out of sample"
+        if checked.stated is not None:
+            against = f"stated of rows like these, {stated_error(checked.stated._asdict())}"
+        said.append(f"{growth.value:.2f} times the error {against} (at least {growth.lower:.2f})")
     if facts.target != facts.trained_target:
         said.append(
             f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s"
@@ -260,7 +263,7 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
             instead = f"{facts.other_e_out:.1f} % instead of {facts.own_e_out:.1f} %"
             said.append(f"{replaced} {instead} on {facts.common_rows} workloads of both")
         else:
-            expected = f"out of sample the run promised {checked.expected.e_out:.1f} %"
+            expected = f"out of sample it was {checked.expected.e_out:.1f} %"
             said.append(f"{replaced} {checked.score.e_out:.1f} %; {expected}")
     if checked.beyond is not None:
         said.append(
@@ -271,7 +274,7 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
 
 
 def _scores(checked: Checked) -> Table:
-    """Return the errors of the new rows, and of the run out of fold."""
+    """Return the errors of the new rows, what is stated of rows like these, and those of the run out of fold."""
     named = {
         "new rows": checked.score,
         f"{left_out(checked.scheme)}, out of sample": checked.expected,
@@ -288,6 +291,10 @@ def _scores(checked: Checked) -> Table:
         )
         for name, one in named.items()
     ]
+    if checked.stated is not None:
+        unstated = [NONE] * (len(checked.score.ir) + 3)
+        count, error = f"{checked.stated.rows:,}", number(checked.stated.error)
+        cells.insert(1, ("stated of rows like these", count, error, *unstated))
     heads = (
         "rows",
         "E_out, %",
@@ -428,6 +435,7 @@ def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
             else {}
         ),
         "expected": {"scheme": checked.scheme, **vars(checked.expected)},
+        "stated_error": checked.stated and checked.stated._asdict(),
         "other_host": other_host,
         "correction": checked.correction and vars(checked.correction),
         "classes": [_part(part) for part in checked.classes],
@@ -522,6 +530,9 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     if after == now:
         said += ": more rows of these groups are not expected to change it"
+    if report["not_stated"]:
+        unstated = counted(report["not_stated"], "candidate")
+        said += f"; {unstated}, of which no error is stated, taken to err as new groups do"
     wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []
     names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]

@@ -54,7 +54,7 @@ from .formats import (
 )
 from .predictions import workload
 from .run_folder import simplest
-from .training import asked, left_out, metric, title
+from .training import asked, by_part, left_out, metric, title
 
 DRAWN: Final = 20  # answers that a figure compares
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
@@ -229,6 +229,7 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         facts[f"folds, {where}"] = cv.get("folds")
         facts[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
         facts[f"honest error, {where}"] = percent((cv.get("selected") or {}).get("e_out"))
+        facts[f"by part, {where}"] = by_part(cv) or None
         facts[f"best simple rule, {where}"] = (
             f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
         )

@@ -250,12 +250,17 @@ def _expected(report: Report) -> Iterator[str]:
     """Say what the rows are expected to err by, where the run states it."""
     stated = report.get("stated_error")
     if stated is not None:
-        level = f"{100 * STATED:g} % interval"
-        reach = f"{figure(stated['lower'])} – {figure(stated['upper'])} %"
-        error = f"mean error expected: {percent(stated['error'])} ({level} {reach})"
+        error = f"mean error expected: {stated_error(stated)}"
         if stated["rows"] < report["predicted"]:
             error += f" of the {counted(stated['rows'], 'row')} within what was trained"
         yield error
+
+
+def stated_error(stated: Mapping[str, Any]) -> str:
+    """Return a `StatedError` in words: the error with its interval."""
+    level = f"{100 * STATED:g} % interval"
+    reach = f"{figure(stated['lower'])} – {figure(stated['upper'])} %"
+    return f"{percent(stated['error'])} ({level} {reach})"
 
 
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:

@@ -448,7 +448,7 @@ def verdict(cv: Metrics) -> list[str]:
         said.append(f"{used}; the honest figure includes the choice{method}.")
     if chosen.get("e_out_groups") is not None:
         said.append(f"With every group counting alike: {percent(chosen['e_out_groups'])}.")
-    if parts := _by_part(cv):
+    if parts := by_part(cv):
         said.append(f"{parts}.")
     if single := chosen.get("best_model"):
         said.append(f"Of the models alone: {_honest(single)}.")
@@ -471,7 +471,7 @@ def verdict(cv: Metrics) -> list[str]:
     return said
 
 
-def _by_part(cv: Metrics) -> str:
+def by_part(cv: Metrics) -> str:
     """Return the error of each part of a scheme's rows, where there are several; else ""."""
     parts = (cv.get("selected") or {}).get("parts") or {}
     if len(parts) < 2:

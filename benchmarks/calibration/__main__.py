@@ -24,6 +24,7 @@ from .selection import (
 from .spread import another_campaign, beyond_the_range, new_groups, trained
 from .verdicts import (
     check_campaigns,
+    check_unequal,
     check_verdicts,
     scaling_campaigns,
     scaling_verdicts,
@@ -42,6 +43,7 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     scaling_campaigns: 200,
     check_verdicts: 200,
     check_campaigns: 200,
+    check_unequal: 60,
     significant_features: 200,
     repeated_rows: 30,
     one_large_group: 30,

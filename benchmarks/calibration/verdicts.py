@@ -18,6 +18,13 @@ from ...evaluation.checking import assess
 from ...evaluation.intervals import ConformalIntervals
 from ...evaluation.linear_scaling import adjusted, gathered
 from ...evaluation.ranking import ranking
+from ...evaluation.selection import select
+from ...evaluation.stated_error import (
+    KNOWN_GROUP,
+    NOTHING_STATED,
+    StatedErrors,
+    parts_of_trained,
+)
 from ...evaluation.verdicts import Evidence, Outcome, Verdict, judge
 from ...models.base import Candidate
 from ...models.linear.stepwise import Stepwise
@@ -233,6 +240,70 @@ def _checked(
     lower, upper = intervals.bounds(after["predicted"], 0.9)
     asked = after.assign(lower=lower, upper=upper, within=True, **{"class": "one"})
     return assess(asked, {"grouped": before}, margin=MARGIN, seed=seed[-1]).outcome
+
+
+UNEQUAL: Final = {
+    "groups of 200 rows, asked of groups of 8": ([200] * 12, [8] * 24, 0.03, 0.09),
+    "groups of 200 and 8 rows alike": ([200] * 12, [8] * 24, 0.05, 0.05),
+}
+"""Rows of the large and of the small known groups, and how rows of either scatter."""
+
+
+def check_unequal(sets: int, seed: int) -> Rows:
+    """Yield how often `check` alarms on new rows of the small groups, unchanged and of twice the scatter.
+
+    Beside it what it would say by the error over all rows as trained.
+    """
+    for name, setting in UNEQUAL.items():
+        for times, what in ((1.0, "unchanged"), (2.0, "twice the scatter")):
+            for by_part in (True, False):
+                outcomes = []
+                for draw in range(sets):
+                    outcomes.append(_of_small_groups(*setting, times, by_part, [seed, draw]))
+                alarms = [one in (Answer.SHIFTED, Answer.RETRAIN) for one in outcomes]
+                rows = "rows like these" if by_part else "rows as trained"
+                name_of_row = f"check, {name}, {what}, against {rows}: alarm"
+                yield Row(name_of_row, float(np.mean(alarms)), sets)
+
+
+def _of_small_groups(
+    large: list[int],
+    small: list[int],
+    scatter: float,
+    scatter_small: float,
+    times: float,
+    by_part: bool,
+    seed: list[int],
+) -> Answer:
+    rng = np.random.default_rng(seed)
+    tables = []
+    for sizes, sd, name in ((large, scatter, "l"), (small, scatter_small, "s")):
+        tables.append(_scattered(rng, sizes, sd, name))
+    before = pd.concat(tables, ignore_index=True)
+    errors = pd.DataFrame({"one": before["predicted"]})
+    trained_rows = before.groupby("group")["group"].transform("size").to_numpy()
+    parts = parts_of_trained(trained_rows, np.ones(len(before), dtype=bool))
+    selected = select(
+        before["observed"], errors, before["group"], scheme="kfold", parts=parts, folds=10
+    )
+    stated = NOTHING_STATED
+    if by_part:
+        stated = StatedErrors.from_dict({KNOWN_GROUP: selected["parts"]})
+    asked = _scattered(rng, small, times * scatter_small, "s").assign(
+        lower=0.0, upper=np.inf, within=True, basis=KNOWN_GROUP, part="up to 10"
+    )
+    asked["class"] = "one"
+    return assess(asked, {"kfold": before}, margin=MARGIN, errors=stated, seed=seed[-1]).outcome
+
+
+def _scattered(
+    rng: np.random.Generator, sizes: list[int], scatter: float, name: str
+) -> pd.DataFrame:
+    groups, deviation = _drawn(rng, sizes, 0.0, scatter, False)
+    predicted = np.exp(rng.normal(4, 1, len(groups)))
+    names = [f"{name}{group}" for group in groups]
+    observed = predicted * np.exp(deviation)
+    return pd.DataFrame({"observed": observed, "predicted": predicted, "group": names})
 
 
 NOISE_FEATURES: Final = 20

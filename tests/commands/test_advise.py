@@ -73,9 +73,12 @@ def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(
     assert needed(run, 2 * now, candidates).told.code == "need-reached"
     short = needed(run, 0.9 * now, candidates)
     assert (short.reached, short.told.code) == (False, "need-not-reached")
-    assert (
-        now == fc.load(run).selected["e_out"] / 100
-    )  # of the folds that the saved model is for, not the easiest
+    selected = fc.load(run).selected
+    parts = selected["parts"]
+    new_groups = parts.get("within") or parts["every"]
+    assert now == pytest.approx(
+        new_groups["e_out"] / 100
+    )  # of the saved model's question, not of the easiest
     assert all(after < now for _, after in short.ways)
     assert needed(run, 0.9 * now).ways == ()
     code, out, _ = running.call("predict", run, candidates, "--need", "0.001", "--json")

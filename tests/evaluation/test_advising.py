@@ -42,25 +42,30 @@ def test_an_error_is_expected_of_groups_that_stay_unknown_and_of_those_the_batch
     None
 ):
     groups, known = np.array(["a", "a", "b", "c"]), np.array([True, True, False, False])
-    errors = {"unseen_error": 10.0, "trained_error": 2.0}
-    found = expected_error(groups, known, np.array([2]), **errors, trained=10)
-    unseen, seen = 10 * 1.1**-0.15, 2 * 1.1**-0.3
+    errors = np.array([1.0, 5.0, 10.0, 20.0])
+    of_groups = {"errors": errors, "unseen_error": 10.0, "trained_error": 2.0}
+    found = expected_error(groups, known, np.array([2]), **of_groups, trained=10)
+    unseen, seen = 1.1**-0.15, 1.1**-0.3
+    first = 2 * seen + (10 * unseen - 2 * seen) * 6 / 7
     assert found == {
-        "now": pytest.approx(6),
-        "after": pytest.approx(seen + (unseen - seen) * (6 / 7 + 1) / 4),
-        "unseen": pytest.approx(unseen),
+        "now": pytest.approx(9),
+        "after": pytest.approx((1 * seen + 5 * seen + first + 20 * unseen) / 4),
+        "unseen": pytest.approx(10 * unseen),
         "new_groups": 1,
     }
 
-    assert importance(groups, known, **errors).sum() == pytest.approx(1)
-    assert importance(groups, known, **errors)[2] == pytest.approx(
-        5 * np.sqrt(2) * importance(groups, known, **errors)[0]
-    )
+    shares = importance(groups, errors)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[2] == pytest.approx(10 * np.sqrt(2) * shares[0])
 
 
 def test_errors_are_expected_to_fall_as_rows_are_added_to_few_and_hardly_to_many() -> None:
     groups, known = np.array(["a", "b"] * 128), np.zeros(256, dtype=bool)
-    alike: dict[str, Any] = {"unseen_error": 10.0, "trained_error": 10.0}
+    alike: dict[str, Any] = {
+        "errors": np.full(256, 10.0),
+        "unseen_error": 10.0,
+        "trained_error": 10.0,
+    }
     few, many = (
         expected_error(groups, known, np.arange(256), **alike, trained=trained)
         for trained in (120, 100_000)

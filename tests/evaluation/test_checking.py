@@ -7,6 +7,7 @@ import pytest
 from flopcast.evaluation import checking
 from flopcast.evaluation.checking import Checked, Outcome, assess, independent_rows
 from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.evaluation.stated_error import Part, StatedErrors
 from flopcast.evaluation.trained_model import Correction
 from flopcast.evaluation.verdicts import ALPHA
 
@@ -141,6 +142,48 @@ def test_rows_of_trained_groups_are_compared_with_the_folds_that_kept_their_grou
     assert assess(new, {"grouped": OLD, "kfold": near}).scheme == "kfold"
     assert assess(new, {"grouped": OLD}).scheme == "grouped"
     assert assess(asked(table(1, name="new")), {"kfold": near, "grouped": OLD}).scheme == "grouped"
+
+
+def test_rows_of_groups_that_err_more_are_compared_with_rows_like_them() -> None:
+    large = table(0, groups=20, rows=200, between=0.0, name="large")
+    rng = np.random.default_rng(5)
+    far = rng.normal(0, 0.15, 120)
+    few = pd.DataFrame({"predicted": np.exp(rng.normal(4, 1, 120))})
+    few = few.assign(observed=few["predicted"] * np.exp(far), group=np.repeat(np.arange(20), 6))
+    few["group"] = "few" + few["group"].astype(str)
+    trained = pd.concat([large, few], ignore_index=True)
+    errors = 100 * np.abs(few["predicted"] / few["observed"] - 1)
+    stated = StatedErrors(
+        {
+            "known group": {
+                "up to 10": Part(120, 120.0, float(errors.mean()), 0.07),
+                "more than 200": Part(800, 800.0, 3.0, 0.03),
+            }
+        }
+    )
+    asked_rows = few.assign(
+        observed=few["predicted"] * np.exp(rng.normal(0, 0.15, 120)),
+        lower=0.0,
+        upper=np.inf,
+        within=True,
+        basis="known group",
+        part="up to 10",
+    )
+    asked_rows["class"] = "one"
+    as_trained = assess(asked_rows, {"kfold": trained})
+    assert as_trained.outcome is Outcome.RETRAIN, as_trained.growth
+    assert as_trained.stated is None
+    found = assess(asked_rows, {"kfold": trained}, errors=stated)
+    assert found.outcome is Outcome.VALID
+    assert found.growth is not None
+    assert found.growth.value == pytest.approx(1, abs=0.15)
+    assert found.stated is not None
+    assert (found.stated.rows, found.stated.error) == (120, pytest.approx(errors.mean()))
+    worse = asked_rows.assign(observed=few["predicted"] * np.exp(2 * far))
+    assert assess(worse, {"kfold": trained}, errors=stated).outcome is Outcome.RETRAIN
+    beyond = asked_rows.assign(basis="beyond", part="")
+    unstated = assess(beyond, {"kfold": trained}, errors=stated)
+    assert (unstated.stated, unstated.outcome) == (None, Outcome.RETRAIN)
 
 
 def test_the_worst_group_comes_first_with_the_interval_of_its_rows() -> None:

@@ -120,7 +120,8 @@ def test_all_rows_may_err_less_than_those_of_folds() -> None:
     assert stated.lower * stated.upper == pytest.approx(np.sqrt(0.9) * stated.error**2)
 
 
-def test_predictions_say_the_error_of_the_rows_that_are_asked_for() -> None:
+def unequal_groups() -> pd.DataFrame:
+    """Three groups of 60 rows that scatter by 2 %, and one of 8 that scatters by 20 %."""
     rng = np.random.default_rng(1)
     m = np.unique(np.geomspace(16, 8192, 60).astype(int))
     tables = []
@@ -129,15 +130,43 @@ def test_predictions_say_the_error_of_the_rows_that_are_asked_for() -> None:
         table = pd.DataFrame({"m": some, "n": 1024 * (place + 1), "k": 2048})
         work = table["m"] * table["n"] * 1e-4
         tables.append(table.assign(duration_us=(5 + work) * np.exp(noise * rng.normal(size=rows))))
-    measured = pd.concat(tables).assign(op="gemm", dtype_a="fp8", device="MI300X")
-    run = fc.train(measured, target="MI300X", models=["OLS"], jobs=1)
-    asked = pd.DataFrame({"m": [100, 300, 900], "k": 2048, "op": "gemm", "dtype_a": "fp8"})
+    return pd.concat(tables).assign(op="gemm", dtype_a="fp8", device="MI300X")
+
+
+@pytest.fixture(scope="module")
+def run() -> fc.Run:
+    return fc.train(unequal_groups(), target="MI300X", models=["OLS"], jobs=1)
+
+
+ASKED = pd.DataFrame({"m": [100, 300, 900], "k": 2048, "op": "gemm", "dtype_a": "fp8"})
+
+
+def test_predictions_say_the_error_of_the_rows_that_are_asked_for(run: fc.Run) -> None:
     stated = {}
     for n in (1024, 4096):
-        stated[n] = fc.predict(run, asked.assign(n=n)).summary["stated_error"]
+        stated[n] = fc.predict(run, ASKED.assign(n=n)).summary["stated_error"]
     parts = next(cv for cv in run.metrics["cv"] if cv["scheme"] == "kfold")["selected"]["parts"]
     assert stated[1024]["error"] == parts["up to 60"]["e_out"]
     assert stated[4096]["error"] == parts["up to 10"]["e_out"] > 2 * stated[1024]["error"]
     assert stated[4096]["rows"] == 3
     short = repr(run.document().short)
     assert "Known groups of up to 10 trained rows: " in short
+
+
+def test_checks_and_advice_state_the_error_that_predictions_state(run: fc.Run) -> None:
+    rows = pd.concat([ASKED.assign(n=1024), ASKED.assign(n=[4096, 4096, 2560])])
+    rows = rows.assign(device="MI300X", duration_us=50.0 + np.arange(6))
+    stated = fc.predict(run, rows).summary["stated_error"]
+    checked = run.check(rows)
+    assert checked.found.stated is not None
+    assert checked.found.stated._asdict() == pytest.approx(stated)
+    document = checked.document()
+    assert document.data["stated_error"] == pytest.approx(stated)
+    assert f"{stated['error']:.1f} %" in repr(document.opening)
+    advice = fc.advise(run, rows.drop(columns="duration_us"), rows=2).summary
+    assert advice["not_stated"] == 1  # a size that lies beyond the range counts as a new group
+    grouped = next(cv for cv in run.metrics["cv"] if cv["scheme"] == "grouped")
+    of_new = grouped["selected"]["parts"][EVERY]["e_out"]
+    expected = (5 * stated["error"] + of_new) / 6
+    assert advice["expected"]["now"] == pytest.approx(expected)
+    assert fc.needed(run, 1e-3).now == pytest.approx(of_new / 100)
