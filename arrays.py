@@ -11,6 +11,22 @@ BoolArray = NDArray[np.bool_]
 ObjectArray = NDArray[np.object_]
 
 
+def weighted_sums(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the sum of each row (n × p), each column times its weight (p,).
+
+    A row's sum is the same to the last bit whatever rows stand beside it. In a product of matrices
+    it is not: a library adds up the last rows of a block in another order.
+
+    >>> weighted_sums(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 0.5])).tolist()
+    [11.0, 32.0]
+    """
+    sums = np.zeros(len(values))
+    for column, weight in zip(values.T, weights, strict=True):
+        if weight != 0:
+            sums += weight * column
+    return sums
+
+
 def in_parts(count: int, most: int = 2**15) -> list[slice]:
     """Return slices of at most so many rows: what is worked out of a large table is then never as large.
 

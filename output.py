@@ -386,11 +386,14 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def whole_table(out: Path, schema: pa.Schema, beside: str = "{}") -> Generator[Any]:
+def whole_table(
+    out: Path, schema: pa.Schema, beside: str = "{}", *, repeating: Sequence[str] | None = None
+) -> Generator[Any]:
     """Give a writer of Arrow tables to a CSV, Excel or else Parquet file, which appears when the block ends well.
 
-    ``beside`` is JSON for the metadata of a Parquet file. Raises DataError: ``out`` cannot be
-    written, or is a file that flopcast did not write (`check_replaceable`).
+    ``beside`` is JSON for the metadata of a Parquet file, ``repeating`` the columns whose values
+    that keeps once each, by default all. Raises DataError: ``out`` cannot be written, or is a file
+    that flopcast did not write (`check_replaceable`).
     """
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -406,7 +409,8 @@ def whole_table(out: Path, schema: pa.Schema, beside: str = "{}") -> Generator[A
             with _workbook(path, schema, out) as sheet:
                 yield _Writer(sheet, schema)
         else:
-            with pq.ParquetWriter(path, schema, compression="zstd") as file:
+            once = True if repeating is None else list(repeating)
+            with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=once) as file:
                 yield _Writer(file, schema)
 
 

@@ -158,6 +158,9 @@ class Alike:
             if values.dtype == np.float64:  # 0.0 and -0.0 are written otherwise
                 bits = values.view(np.int64)
             places, distinct = pd.factorize(bits)
+            if 2 * len(distinct) > len(values):  # to find what is equal takes longer than the texts
+                each = [self.template % row for row in self._rows()]
+                return np.array(each, dtype=object), np.arange(len(each))
             codes = pd.factorize(codes * (len(distinct) + 1) + places)[0]
         first = np.unique(codes, return_index=True)[1]
         texts = [self.template % row for row in self.take(first)._rows()]

@@ -54,6 +54,25 @@ class RangeCheck:
 
 
 @dataclass(frozen=True)
+class _Outside:
+    """Where rows lie outside a range."""
+
+    names: tuple[str, ...]  # of all features of the range
+    features: NDArray[np.intp]  # those that any row leaves, in order; shape (q,)
+    distances: FloatArray  # of each row in each of these, 0 inside; shape (n, q)
+
+    def furthest(self) -> FloatArray:
+        """Return the distance of the furthest feature of each row, (n,)."""
+        return self.distances.max(axis=1, initial=0.0)
+
+    def ignore(self, unknown: Mapping[str, BoolArray] | None, rows: NDArray[np.intp]) -> None:
+        """Set the distances to zero in the features that are ``unknown`` of all rows; these are at ``rows``."""
+        for name, without in (unknown or {}).items():
+            place = np.flatnonzero(self.features == self.names.index(name))
+            self.distances[np.ix_(without[rows], place)] = 0.0
+
+
+@dataclass(frozen=True)
 class TrainedRange:
     """Smallest and largest value of every feature in training.
 
@@ -126,35 +145,24 @@ class TrainedRange:
         """
         values = self._values(X)
         furthest, reasons = np.zeros(len(values)), Reasons(len(values))
-        for one, rows in self._parts(values):
-            distances = one._distances(values[rows])
-            self._ignore(distances, unknown, rows)
-            furthest[rows] = distances.max(axis=1, initial=0.0)
-            reasons.extend(one._reasons(values[rows], distances), rows)
+        for one, rows, part in self._parts(values):
+            outside = one._outside(part)
+            outside.ignore(unknown, rows)
+            furthest[rows] = outside.furthest()
+            reasons.extend(one._reasons(part, outside), rows)
+        common = furthest
         if self.by_kind:
-            every = self._distances(values)
-            self._ignore(every, unknown, np.arange(len(values)))
-            common = every.max(axis=1, initial=0.0)
-        else:
-            common = furthest
+            every = self._outside(values)
+            every.ignore(unknown, np.arange(len(values)))
+            common = every.furthest()
         return RangeCheck(furthest > 0, reasons, furthest, 1.0 + WIDENING * furthest, common)
-
-    def _ignore(
-        self,
-        distances: FloatArray,
-        unknown: Mapping[str, BoolArray] | None,
-        rows: NDArray[np.intp],
-    ) -> None:
-        """Set the distances of some rows (n × p) to zero in the features that are unknown of them."""
-        for name, without in (unknown or {}).items():
-            distances[without[rows], self.names.index(name)] = 0.0
 
     def holds(self, X: pd.DataFrame) -> BoolArray:
         """Return which rows of ``X`` do not leave the range, (n,), as `check` says."""
         values = self._values(X)
         inside = np.ones(len(values), dtype=bool)
-        for one, rows in self._parts(values):
-            inside[rows] = ~(one._distances(values[rows]) > 0).any(axis=1)
+        for one, rows, part in self._parts(values):
+            inside[rows] = ~(one._outside(part).furthest() > 0)
         return inside
 
     def places(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -165,7 +173,7 @@ class TrainedRange:
         The furthest outside come first, then those nearest to an end.
         """
         values = self._values(X)[:1]
-        limits = next(one for one, rows in self._parts(values) if len(rows))
+        limits = next(one for one, _, _ in self._parts(values))
         positive = limits._is_ratio & (values[0] > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high, at = (
@@ -175,7 +183,9 @@ class TrainedRange:
         places = pd.DataFrame(
             {"feature": self.names, "value": values[0], "low": limits.low, "high": limits.high}
         )
-        places = places.assign(place=place, distance=limits._distances(values)[0])
+        outside, distances = limits._outside(values), np.zeros(len(self.names))
+        distances[outside.features] = outside.distances[0]
+        places = places.assign(place=place, distance=distances)
         order = np.lexsort((np.minimum(place, 1 - place), -places["distance"].to_numpy()))
         return places.iloc[order].reset_index(drop=True)
 
@@ -217,14 +227,21 @@ class TrainedRange:
             of_kinds,
         )
 
-    def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
-        """Yield the range of each class with the positions of its rows (n × p), and of rows of none the whole one."""
+    def _parts(
+        self, values: FloatArray
+    ) -> Iterator[tuple[TrainedRange, NDArray[np.intp], FloatArray]]:
+        """Yield the range of each class that has rows, their positions and values (n × p); of none, the whole one."""
         rest = np.ones(len(values), dtype=bool)
+        parts = []
         for name, one in self.by_kind.items():
             rows = rest & (values[:, self.names.index(name)] > 0.5)
             rest &= ~rows
-            yield one, np.flatnonzero(rows)
-        yield self, np.flatnonzero(rest)
+            parts.append((one, rows))
+        for one, rows in (*parts, (self, rest)):
+            if rows.all():
+                yield one, np.arange(len(values)), values
+            elif rows.any():
+                yield one, np.flatnonzero(rows), values[rows]
 
     @cached_property
     def _is_log(self) -> BoolArray:
@@ -241,26 +258,41 @@ class TrainedRange:
             raise DataError(f"the model was trained with features that are missing: {few(absent)}")
         return X.loc[:, list(self.names)].to_numpy(dtype=np.float64)
 
-    def _distances(self, values: FloatArray) -> FloatArray:
-        """How far each value lies outside (n × p): doublings of log and positive features, trained spans of others."""
-        with np.errstate(invalid="ignore"):
-            beyond = np.maximum(np.maximum(values - self.high, self.low - values), 0.0)
-        distances = np.where(self._is_log, 1.0, 1.0 / self._spans) * beyond
-        rows, columns = np.nonzero((beyond > 0) & self._is_ratio)
-        distances[rows, columns] = self._doublings(values[rows, columns], columns)
+    def _outside(self, values: FloatArray) -> _Outside:
+        """Return which features any row (n × p) leaves, and how far each row lies outside them."""
+        features, distances = list[int](), list[FloatArray]()
+        for feature, now in enumerate(values.T):
+            with np.errstate(invalid="ignore"):
+                inside = (now >= self.low[feature]) & (now <= self.high[feature])
+            rows = np.flatnonzero(~inside)
+            far = self._distances(feature, now[rows])
+            if far.any():
+                of_rows = np.zeros(len(now))
+                of_rows[rows] = far
+                features.append(feature)
+                distances.append(of_rows)
+        if not features:
+            return _Outside(self.names, np.empty(0, dtype=np.intp), np.empty((len(values), 0)))
+        return _Outside(self.names, np.array(features), np.column_stack(distances))
+
+    def _distances(self, feature: int, values: FloatArray) -> FloatArray:
+        """Return how far values of a feature (n,) lie outside: doublings of log and positive ones, spans of others."""
+        low, high = self.low[feature], self.high[feature]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.maximum(np.maximum(values - high, low - values), 0.0)
+            if self._is_log[feature]:
+                distances = beyond
+            elif self._is_ratio[feature]:
+                logs = np.log2(np.maximum(values, 0.0))
+                doublings = np.maximum(np.maximum(logs - np.log2(high), np.log2(low) - logs), 0.0)
+                distances = np.where(beyond > 0, doublings, beyond)
+            else:
+                distances = 1.0 / self._spans[feature] * beyond
         distances[np.isnan(distances)] = 0.0
-        distances[np.isnan(values) & ~self.gaps] = 1.0
+        if not self.gaps[feature]:
+            distances[np.isnan(values)] = 1.0
         distances[distances <= _TOLERANCE] = 0.0
         return np.minimum(distances, _FURTHEST)
-
-    def _doublings(self, values: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
-        """Return how many doublings values (n,) of columns (n,) lie outside."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log2(np.maximum(values, 0.0))
-            return np.maximum(
-                np.maximum(logs - np.log2(self.high[columns]), np.log2(self.low[columns]) - logs),
-                0.0,
-            )
 
     @cached_property
     def _spans(self) -> FloatArray:
@@ -268,22 +300,24 @@ class TrainedRange:
         span = self.high - self.low
         return np.where(span > 0, span, np.maximum(np.abs(self.high), 1.0))
 
-    def _reasons(self, values: FloatArray, distances: FloatArray) -> Reasons:
+    def _reasons(self, values: FloatArray, outside: _Outside) -> Reasons:
         """Return the features outside of each row (n × p), the furthest first, as remarks."""
-        reasons, rows = Reasons(len(values)), np.flatnonzero((distances > 0).any(axis=1))
-        values, left = values[rows], distances[rows]
+        reasons, rows = Reasons(len(values)), np.flatnonzero(outside.furthest() > 0)
+        left = outside.distances[rows]
         every = np.arange(len(rows))
-        for _ in range(min(_NAMED, len(self.names))):
+        for _ in range(min(_NAMED, len(outside.features))):
             furthest = left.argmax(axis=1)
-            outside = left[every, furthest] > 0
-            for column in np.unique(furthest[outside]).tolist():
-                at = np.flatnonzero(outside & (furthest == column))
-                for some, what in self._outside(column, values[at, column]):
-                    reasons.add(rows[at[some]], what)
+            further = left[every, furthest] > 0
+            for place, feature in enumerate(outside.features.tolist()):
+                at = rows[further & (furthest == place)]
+                if not len(at):
+                    continue
+                for some, what in self._said_of(feature, values[at, feature]):
+                    reasons.add(at[some], what)
             left[every, furthest] = 0.0
         return reasons
 
-    def _outside(
+    def _said_of(
         self, column: int, values: FloatArray
     ) -> Iterator[tuple[NDArray[np.intp], Remark | Alike]]:
         """Yield positions among values of a feature (n,), all outside its range, and how they lie to it."""

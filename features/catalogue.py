@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-import pandas as pd
 
 from ..laws.bounds import quantise
 from ..laws.serving_steps import TPOT_PARTS, TRAITS, TTFT_PARTS
@@ -22,7 +21,7 @@ from ..operators.kinds.serving_run import METRICS, SERVING
 from ..operators.op import OwnFeature
 from ..operators.operators import OPS
 from ..table.measurements import OWN
-from .context import Context, Device
+from .context import Coded, Context, Device
 
 _CUT = re.compile(r"[<(]| \[clone")
 _TILE = re.compile(r"^(?:MT|t|BK|bk)?\d+x\d+")
@@ -125,7 +124,7 @@ class Category:
 
     name: str
     formula: str
-    compute: Callable[[Context], np.ndarray]
+    compute: Callable[[Context], Coded]
     needs: Needs = ""
     share: float = 0.0
 
@@ -229,7 +228,7 @@ def _macro_tile(part: int) -> Callable[[Context], np.ndarray]:
     """Return log2 of a side of the tile that the host's kernel is named after, or (part 4) if it uses matrix cores."""
 
     def compute(c: Context) -> np.ndarray:
-        codes, names = pd.factorize(c.texts("host_kernel"))
+        codes, names = c.coded("host_kernel")
         tiles = [_TENSILE.search(str(name)) for name in names]
         if part == 4:
             return np.array([float(bool(tile and tile[4])) for tile in tiles])[codes]
@@ -544,39 +543,41 @@ OF_KERNEL_NAME: Final = (
 """Those read off the name of the host's kernel: of a row that does not name it they are unknown."""
 
 
-def _words(column: str) -> Callable[[Context], np.ndarray]:
-    return lambda c: np.where(c.texts(column) == "", "none", c.texts(column))
+def _words(column: str) -> Callable[[Context], Coded]:
+    def stated(c: Context) -> Coded:
+        codes, words = c.coded(column)
+        return codes, np.where(words == "", "none", words)
+
+    return stated
 
 
-def _variant(c: Context) -> np.ndarray:
+def _variant(c: Context) -> Coded:
     """Return the variants; of collectives without numbers ("combine num_experts=128"), which have few rows each."""
-    codes, names = pd.factorize(c.texts("variant"))
-    bare = []
-    for name in names:
-        bare.append(" ".join(word for word in name.split() if "=" not in word))
-    stated = np.where(
-        c.texts("op") == "collective", np.array(bare, dtype=object)[codes], c.texts("variant")
-    )
-    return np.where(stated == "", "none", stated)
+    return c.coded_pair(("op", "variant"), _variant_of)
 
 
-def _dtypes(c: Context) -> np.ndarray:
-    a, b = c.texts("dtype_a"), c.texts("dtype_b")
-    return np.where(a == b, a, a + "x" + b)
+def _variant_of(op: str, variant: str) -> str:
+    if op == "collective":
+        variant = " ".join(word for word in variant.split() if "=" not in word)
+    return variant or "none"
 
 
-def _host_kernel(c: Context) -> np.ndarray:
-    codes, names = pd.factorize(c.texts("host_kernel"))
-    return np.array([kernel_family(name) or "none" for name in names], dtype=object)[codes]
+def _dtypes(c: Context) -> Coded:
+    return c.coded_pair(("dtype_a", "dtype_b"), lambda a, b: a if a == b else f"{a}x{b}")
 
 
-def _host_campaign(c: Context) -> np.ndarray:
+def _host_kernel(c: Context) -> Coded:
+    codes, names = c.coded("host_kernel")
+    return codes, np.array([kernel_family(name) or "none" for name in names], dtype=object)
+
+
+def _host_campaign(c: Context) -> Coded:
     """Return the search that chose the host's kernel; words of files that hold no winners of one are chance."""
-    if "tuned" in c.frame:
-        searched = c.frame["tuned"].to_numpy(dtype=bool)
-    else:
-        searched = np.zeros(len(c), dtype=bool)
-    return np.where(searched & (c.texts(HOST_CAMPAIGN) != ""), c.texts(HOST_CAMPAIGN), "none")
+    codes, names = c.coded(HOST_CAMPAIGN)
+    words = np.array([*(name or "none" for name in names), "none"], dtype=object)
+    if "tuned" not in c.frame:
+        return np.full(len(c), len(names)), words
+    return np.where(c.frame["tuned"].to_numpy(dtype=bool), codes, len(names)), words
 
 
 HOST_CAMPAIGN = "host_campaign"

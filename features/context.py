@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from ..arrays import IntArray
+from ..arrays import IntArray, ObjectArray
 from ..errors import DataError
 from ..hardware import GPU, Comparison
 from ..laws import rates
@@ -17,7 +18,7 @@ from ..laws.base import DeviceLaw
 from ..laws.bounds import Quantised, best_tile, quantise
 from ..laws.serving_steps import Steps, steps
 from ..operators.operators import Work, complete, work_of
-from ..operators.work import numbers, positive, texts
+from ..operators.work import coded, numbers, positive
 from ..table.measurements import COUNTER, OWN
 from ..table.problems import HOST
 
@@ -81,6 +82,10 @@ class Device:
         return best_tile(self.work, self.cus)
 
 
+Coded: TypeAlias = tuple[IntArray, ObjectArray]
+"""Words of every row as positions (n,) among distinct words, and these; some may be in no row."""
+
+
 class Context:
     """The rows a matrix is built from.
 
@@ -102,8 +107,8 @@ class Context:
         self.frame, self.metric, self._work = complete(frame), metric, work
         self._user_laws = laws
         self._host, self._target = host, target
-        self._words: dict[str, np.ndarray] = {}
-        self._levels: dict[str, tuple[IntArray, np.ndarray]] = {}
+        self._coded: dict[str, Coded] = {}
+        self._levels: dict[str, Coded] = {}
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -111,7 +116,8 @@ class Context:
     @cached_property
     def ops(self) -> frozenset[str]:
         """Operators that occur."""
-        return frozenset(map(str, pd.unique(self.texts("op"))))
+        codes, words = self.coded("op")
+        return frozenset(map(str, words[pd.unique(codes)]))
 
     @property
     def has_host(self) -> bool:
@@ -240,21 +246,30 @@ class Context:
 
     def texts(self, name: str) -> np.ndarray:
         """Return a column of words, "" where there is none."""
-        return self.once(f"column {name}", lambda context: texts(context.frame, name))
+        codes, words = self.coded(name)
+        return words[codes]
 
-    def once(self, name: str, compute: Callable[[Context], np.ndarray]) -> np.ndarray:
-        """Return words of every row, computed when first asked for under this name."""
-        if name not in self._words:
-            self._words[name] = compute(self)
-        return self._words[name]
+    def coded(self, name: str) -> Coded:
+        """Return a column of words, "" where there is none."""
+        if name not in self._coded:
+            codes, words = coded(self.frame, name)
+            places = codes.astype(np.int64) % len(words)  # -1 stands for the last
+            self._coded[name] = places, words
+        return self._coded[name]
 
-    def levels(
-        self, name: str, compute: Callable[[Context], np.ndarray]
-    ) -> tuple[IntArray, np.ndarray]:
-        """Return the words of every row, as `once`, as positions (n,) among those that occur, and these."""
+    def coded_pair(self, names: tuple[str, str], word: Callable[[str, str], str]) -> Coded:
+        """Return the words that follow from the words of two columns."""
+        (first, words), (second, others) = (self.coded(name) for name in names)
+        pairs, occurring = pd.factorize(first * len(others) + second)
+        levels = [
+            word(words[pair // len(others)], others[pair % len(others)]) for pair in occurring
+        ]
+        return pairs, np.array(levels, dtype=object)
+
+    def levels(self, name: str, compute: Callable[[Context], Coded]) -> Coded:
+        """Return the words of a category, computed when first asked for under its name."""
         if name not in self._levels:
-            words = self.once(name, compute)
-            self._levels[name] = pd.factorize(words, use_na_sentinel=False)
+            self._levels[name] = compute(self)
         return self._levels[name]
 
     @cached_property

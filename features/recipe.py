@@ -364,7 +364,8 @@ class FeatureRecipe:
 
 def _nameless(context: Context) -> BoolArray:
     """Return which rows lack the name of the host's kernel, (n,)."""
-    return np.asarray(context.texts("host_kernel") == "", dtype=bool)
+    codes, names = context.coded("host_kernel")
+    return np.asarray(names == "", dtype=bool)[codes]
 
 
 _CATEGORY: dict[str, Category] = {category.name: category for category in CATEGORIES}
@@ -390,7 +391,8 @@ def learn_matrix(
     levels: dict[str, tuple[str, ...]] = {}
     for category in CATEGORIES:
         if category.applies(context):
-            words = category.compute(context)
+            codes, occurring = category.compute(context)
+            words = occurring[codes]
             levels[category.name] = _levels(words, category.share)
             levelled = _levelled(words, levels[category.name])
             for level in levels[category.name] if len(levels[category.name]) > 1 else ():

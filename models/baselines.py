@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..arrays import weighted_sums
 from ..errors import few
 from .base import (
     PositiveRegressor,
@@ -380,10 +381,10 @@ class AdditiveTime(PositiveRegressor):
         check_is_fitted(self, "coef_")
         values = self._values(X, reset=False)
         terms = self._terms(values)
-        predicted = terms @ self.coef_[0]
+        predicted = weighted_sums(terms, self.coef_[0])
         for j, coefficients in zip(self.class_columns_, self.coef_[1:], strict=True):
             rows = values[:, j] > 0.5
-            predicted[rows] = terms[rows] @ coefficients
+            predicted[rows] = weighted_sums(terms[rows], coefficients)
         return np.maximum(predicted, self.smallest_)
 
     def contributions(self, X: Any) -> tuple[list[str], np.ndarray]:

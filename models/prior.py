@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..arrays import weighted_sums
 from .base import (
     PositiveRegressor,
     check_positive_target,
@@ -90,7 +91,8 @@ class Corrected(PositiveRegressor):
         """Return predictions in the unit of y, shape (n_samples,), all positive."""
         check_is_fitted(self, "coef_")
         logs, values = self._parts(check_table(self, X, reset=False))
-        logs = logs + self.coef_[0] + ((values - self.centre_) / self.scale_) @ self.coef_[1:]
+        standard = (values - self.centre_) / self.scale_
+        logs = logs + self.coef_[0] + weighted_sums(standard, self.coef_[1:])
         return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
 
     def _parts(self, X: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -200,7 +200,8 @@ def write_batches(frames: Iterable[pd.DataFrame], out: Path) -> None:
     """Write a ``.csv`` or ``.parquet`` file of frames with the same columns, as they come, and as `write_file` does."""
     tables = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
     first = next(tables)
-    with whole_table(out, first.schema) as file:
+    repeating = [field.name for field in first.schema if not pa.types.is_floating(field.type)]
+    with whole_table(out, first.schema, repeating=repeating) as file:
         for table in chain([first], tables):
             file.write_table(table)
 

@@ -70,12 +70,18 @@ def test_of_some_rows_alone_it_is_said_what_is_told_of_each() -> None:
 
 
 def test_texts_of_equal_values_are_made_once_and_signs_of_zero_stay() -> None:
-    values = np.array([0.0, 2.0, -0.0, 2.0, np.nan, np.nan])
-    far = np.array([1.0, 3.0, 1.0, 4.0, 1.0, 1.0])
+    values = np.tile([0.0, 2.0, -0.0, 2.0, np.nan, np.nan], 3)
+    far = np.tile([1.0, 3.0, 1.0, 4.0, 1.0, 1.0], 3)
     found = Alike("slow", (), {"value": values, "far": far}, "%g is %g away", "is away")
     texts, codes = found.texts()
     assert texts[codes].tolist() == [str(one) for one in found.each()]
     assert len(texts) == 5
+
+
+def test_texts_of_values_that_hardly_repeat_are_those_of_each() -> None:
+    found = Alike("slow", (), {"value": np.array([3.0, -0.0, 0.0, 3.0])}, "%g slow", "slow")
+    texts, codes = found.texts()
+    assert texts[codes].tolist() == ["3 slow", "-0 slow", "0 slow", "3 slow"]
 
 
 def test_names_in_a_text_of_many_cannot_steer_a_terminal() -> None:

@@ -16,6 +16,7 @@ from scipy.special import stdtr
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ...arrays import weighted_sums
 from ..base import DroppedColumns, check_rows, feature_names, one_blas_thread, rows_to_predict
 from .triangular import Triangular, centred, minimum_norm, non_negative, with_intercept
 
@@ -65,11 +66,10 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
     selected_features_: list[str]
     dropped_features_: list[str]
 
-    @one_blas_thread
     def predict(self, X: Any) -> np.ndarray:
         """Return ``intercept_ + X @ coef_``, one prediction per row, shape (n_samples,)."""
         check_is_fitted(self, "coef_")
-        return rows_to_predict(self, X) @ self.coef_ + self.intercept_
+        return weighted_sums(rows_to_predict(self, X), self.coef_) + self.intercept_
 
     def _training_rows(
         self, X: Any, y: Any, sample_weight: Any

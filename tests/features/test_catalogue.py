@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.catalogue import BY_NAME, CATALOGUE, CATEGORIES, page
+from flopcast.features.catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, page
 from flopcast.features.context import Context
 from flopcast.hardware import GPU
 
@@ -138,6 +138,11 @@ def test_without_a_host_only_the_target_has_features():
     assert not any("host" in name or name.startswith("law.") for name in names)
 
 
+def words_of(category: Category, rows: Context) -> list[str]:
+    codes, words = category.compute(rows)
+    return words[codes].tolist()
+
+
 def test_only_the_words_of_an_exchange_tell_it_apart():
     variant = next(category for category in CATEGORIES if category.name == "variant")
     message = {
@@ -151,11 +156,11 @@ def test_only_the_words_of_an_exchange_tell_it_apart():
         message
         | {"variant": ["dispatch hidden_size=1024 topk=8", "dispatch hidden_size=2048 topk=4"]}
     )
-    assert variant.compute(Context(rows, HOST, TARGET)).tolist() == ["dispatch", "dispatch"]
+    assert words_of(variant, Context(rows, HOST, TARGET)) == ["dispatch", "dispatch"]
     named = context("copy", variant=["step n=1", ""])
-    assert variant.compute(named).tolist() == ["step n=1", "none"]
+    assert words_of(variant, named) == ["step n=1", "none"]
 
 
 def test_precision_category_names_both_operands():
     dtype = next(category for category in CATEGORIES if category.name == "dtype")
-    assert dtype.compute(context("gemm", dtype_b=["", "int4"])).tolist() == ["bf16", "bf16xint4"]
+    assert words_of(dtype, context("gemm", dtype_b=["", "int4"])) == ["bf16", "bf16xint4"]

@@ -175,6 +175,17 @@ def test_predictions_do_not_depend_on_the_order_of_rows(model: Any, rows: tuple)
     )
 
 
+@over({name: model for name, model in ALL.items() if name not in ("MLP", "Pooled")})
+def test_a_row_is_predicted_the_same_beside_any_others(model: Any, rows: tuple) -> None:
+    """To the last bit; products of matrices, as networks and Gaussian processes are, round otherwise."""
+    X, y = rows
+    fit(model, X, y, np.arange(60) % 6)
+    together = model.predict(X)
+    for number in (1, 7, 13):
+        parts = [model.predict(X.iloc[at : at + number]) for at in range(0, len(X), number)]
+        assert np.concatenate(parts).tolist() == together.tolist()
+
+
 @over(NON_NEGATIVE)
 @pytest.mark.parametrize("seed", range(3))
 def test_non_negative_models_never_predict_negative_times(model: Any, seed: int) -> None:
