@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need not wait for NumPy
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from .arrays import BoolArray
@@ -265,27 +266,37 @@ class Reasons:
                 said[row].append(one)
         return [tuple(why) for why in said]
 
-    def texts(self) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
+    def texts(self) -> tuple[pa.LargeStringArray, NDArray[np.object_]]:
         """Return the text of all that is said of each row, and `general` of what comes first; "" where nothing is.
 
         >>> of_first = remark("missing-value", "m is missing"), remark("further-reasons", "and 2 more")
         >>> said, first = Reasons.of([of_first, ()]).texts()
-        >>> said.tolist(), first.tolist()
+        >>> said.to_pylist(), first.tolist()
         (['m is missing; and 2 more', ''], ['m is missing', ''])
         """
         import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-        said, first = (np.full(self.rows, "", dtype=object) for _ in range(2))
-        silent = np.ones(self.rows, dtype=bool)
+        first = np.full(self.rows, "", dtype=object)
+        count = np.zeros(self.rows, dtype=np.intp)  # what is said of each row so far
+        pool: list[Any] = [None, ""]
+        in_order = [np.ones(self.rows, dtype=np.intp)]  # of each row the first, ... in the pool
         for rows, what in self.parts:
             if isinstance(what, Alike):
                 texts, codes = what.texts()
             else:
-                texts = np.array([what.text], dtype=object)
-                codes = np.zeros(len(rows), dtype=np.intp)
-            new = silent[rows]
-            first[rows[new]] = what.general
-            said[rows[new]] = texts[codes[new]]
-            said[rows[~new]] += ("; " + texts)[codes[~new]]
-            silent[rows] = False
-        return said, first
+                texts, codes = np.array([what.text], dtype=object), np.zeros(len(rows), np.intp)
+            nth_of_rows = count[rows]
+            first[rows[nth_of_rows == 0]] = what.general
+            for nth in range(nth_of_rows.max() + 1):
+                if nth == len(in_order):
+                    in_order.append(np.zeros(self.rows, dtype=np.intp))
+                at = nth_of_rows == nth
+                in_order[nth][rows[at]] = len(pool) + codes[at]
+            count[rows] += 1
+            pool += texts.tolist()
+        words = pa.array(pool, pa.large_string())
+        each = [words.take(pa.array(places)) for places in in_order]
+        between = pa.scalar("; ", pa.large_string())
+        return pc.binary_join_element_wise(*each, between, null_handling="skip"), first

@@ -695,9 +695,8 @@ def _predict_batch(
     whole = whole.assign(
         basis=whole["basis"].fillna(""), extrapolated=whole["extrapolated"].eq(True) | slower
     )
-    whole.insert(
-        list(whole).index("extrapolated") + 1, "reasons", pd.Series(texts, rows.index, dtype="str")
-    )
+    said = pd.Series(pd.array(texts, dtype="str"), rows.index)
+    whole.insert(list(whole).index("extrapolated") + 1, "reasons", said)
     return whole.assign(cause=pd.Series(causes, rows.index, dtype=object))
 
 

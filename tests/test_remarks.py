@@ -50,8 +50,9 @@ def test_the_text_of_many_is_that_of_each() -> None:
         ),
     )
     found.add([2], MISSING)
-    said, first = found.texts()
-    assert said.tolist() == ["; ".join(map(str, why)) for why in found.of_rows()]
+    texts, first = found.texts()
+    said = texts.to_pylist()
+    assert said == ["; ".join(map(str, why)) for why in found.of_rows()]
     assert said[2].startswith("100 % of a: 3.5 times; ")
     assert first.tolist() == ["slower than a", "", "slower than a"]
 
@@ -61,7 +62,7 @@ def test_of_some_rows_alone_it_is_said_what_is_told_of_each() -> None:
     slow = Alike("slow", (), {"factor": np.array([2.0, 3.0, 4.0])}, "%g times as slow", "slow")
     found.add_some(np.array([3, 1, 0]), slow, np.array([True, False, True]))
     found.add_some(np.array([0, 1]), MISSING, np.array([False, True]))
-    assert list(map(str, found.texts()[0])) == [
+    assert found.texts()[0].to_pylist() == [
         "4 times as slow",
         "missing-value: feature = m",
         "",

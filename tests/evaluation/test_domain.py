@@ -67,7 +67,9 @@ def test_who_leaves_the_range_is_named(
 
 def test_the_text_of_a_reason_has_its_figures_as_the_feature_means_them() -> None:
     reasons = [
-        RANGE.check(query(**changed)).reasons.texts()[0][0] for changed, _, code in CHANGES if code
+        RANGE.check(query(**changed)).reasons.texts()[0].to_pylist()[0]
+        for changed, _, code in CHANGES
+        if code
     ]
     figures = [
         ("m is 16384", "4096", "4x"),
