@@ -516,7 +516,11 @@ def _constants(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table | None:
     for name in filter(columns.__contains__, names):
         place = columns.index(name)
         for group in range(file.metadata.num_row_groups):
-            statistics = file.metadata.row_group(group).column(place).statistics
+            chunk = file.metadata.row_group(group).column(place)
+            # damaged statistics of numbers end the process
+            if chunk.path_in_schema != name or chunk.physical_type != "BYTE_ARRAY":
+                return None
+            statistics = chunk.statistics
             if statistics is None or not statistics.has_min_max:
                 return None
             if name != "kernel_source" and not statistics.min == statistics.max == values.get(

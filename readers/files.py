@@ -502,10 +502,22 @@ def check_names(twice: Sequence[str], path: Path) -> None:
 def open_parquet(path: Path, max_bytes: int) -> Generator[pq.ParquetFile]:
     """Open a Parquet file; damage raises a DataError, also when it shows only during reading."""
     try:
-        with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes))) as file:
+        with whole_parquet(pa.BufferReader(view(path, max_bytes=max_bytes))) as file:
             yield file
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise DataError(f"is not readable Parquet ({one_line(error)})", source=str(path)) from error
+
+
+def whole_parquet(source: pa.NativeFile | Path) -> pq.ParquetFile:
+    """Return an open Parquet file, every column of which can be; pyarrow's own error where one cannot.
+
+    Of a damaged column `FileMetaData.row_group` ends the whole process. To buffer all columns
+    ahead, pyarrow looks at them first, and raises; a batch of no rows unpacks nothing.
+    """
+    file = pq.ParquetFile(source, pre_buffer=True)
+    groups = range(file.metadata.num_row_groups)
+    next(file.reader.iter_batches(0, row_groups=groups), None)
+    return file
 
 
 _PLAIN_KINDS = (

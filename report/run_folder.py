@@ -103,14 +103,13 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     """
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from ..readers.base import TRACE_BYTES
-    from ..readers.files import whole_table  # here: `show` alone needs no reader
+    from ..readers.files import whole_parquet, whole_table  # here: `show` alone needs no reader
 
     metrics, path = read_metrics(folder), folder / PREDICTIONS
     try:
-        with pq.ParquetFile(path) as file:
+        with whole_parquet(path) as file:
             entries = sum(
                 len(cv.get("baselines") or []) + len(cv.get("models") or []) for cv in metrics["cv"]
             )

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +25,16 @@ from flopcast.readers import (
     Options,
     Reader,
     TraceFailure,
+    aiconfigurator,
     read,
     read_traces,
     readers,
 )
 from flopcast.readers.base import DataFile
-from flopcast.readers.files import find_files, head
+from flopcast.readers.files import find_files, head, read_parquet
 from flopcast.readers.reading import sort_files
 from flopcast.readers.rocprof import read_table
+from flopcast.table.conditions import conditions
 from flopcast.tests.fuzz.corpus import Files, seeds
 from flopcast.tests.fuzz.targets import TABLES, TRACES, write
 from flopcast.traces.summary import Annotated
@@ -270,3 +274,51 @@ def test_a_number_behind_a_control_letter_costs_its_row(tmp_path: Path) -> None:
     write(tmp_path, damaged)
     [(_, found)] = read_traces([tmp_path])
     assert isinstance(found, Annotated)
+
+
+def read_with_each_byte_of_the_footer_zero(
+    folder: Path, table: pa.Table, look: Callable[[Path], object]
+) -> None:
+    """Read a Parquet file once for each byte that describes its columns; only DataError may come of it."""
+    path = folder / "gemm_perf.parquet"
+    pq.write_table(table, path, store_schema=False)
+    sound = path.read_bytes()
+    look(path)
+    length = int.from_bytes(sound[-8:-4], "little")
+    for place in range(len(sound) - 8 - length, len(sound) - 8):
+        path.write_bytes(sound[:place] + bytes(1) + sound[place + 1 :])
+        with suppress(DataError):
+            look(path)
+
+
+def damaged_columns(folder: Path) -> None:
+    table = pa.table({"us": [1.5, 2.0, None], "op": ["gemm", "x", None]})
+    read_with_each_byte_of_the_footer_zero(folder, table, read_parquet)
+
+
+def damaged_statistics(folder: Path) -> None:
+    """What tells of which engine a table is may be a column of numbers."""
+    words = {"version": ["1.0"], "device": ["NVIDIA B200"], "kernel_source": ["x"]}
+    table = pa.table({"framework": [7], **words})
+    asked = conditions("engine=vllm")
+
+    def look(path: Path) -> None:
+        aiconfigurator.excluded(path, asked)
+
+    read_with_each_byte_of_the_footer_zero(folder, table, look)
+
+
+@pytest.mark.parametrize("damage", [damaged_columns, damaged_statistics])
+def test_a_damaged_footer_of_parquet_does_not_end_the_process(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            damage(tmp_path)
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
