@@ -640,8 +640,8 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         if (
             one["predicted"] is None
             or other["predicted"] is None
-            or one["reason"]
-            or other["reason"]
+            or one.get("reason")
+            or other.get("reason")
         ):
             continue
         if one["unit"] != other["unit"]:

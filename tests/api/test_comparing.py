@@ -556,12 +556,15 @@ def test_a_saved_answer_is_compared_with_itself_and_refused_where_a_value_cannot
                 path.write_text(json.dumps(_with(sound, place, wrong)))
                 with suppress(FlopcastError):
                     fc.compare(first, path).document()
+            path.write_text(json.dumps(_without(sound, place)))
+            with suppress(FlopcastError):
+                fc.compare(first, path).document()
 
 
 READ = (
     "interval", "level", "tornado", "low_us", "high_us", "sigma", "projected_us", "lower_us", "classes", "law",
     "forecasts", "asked", "predicted", "lower", "upper", "unit", "spreads", "rows", "target", "metric", "predicted_us",
-    "extrapolated",
+    "extrapolated", "reason",
 )  # fmt: skip
 """Keys of answers that a comparison reads."""
 
@@ -584,6 +587,16 @@ def _with(found: Any, place: tuple[Any, ...], value: Any) -> Any:
     for key in place[:-1]:
         inside = inside[key]
     inside[place[-1]] = value
+    return copy
+
+
+def _without(found: Any, place: tuple[Any, ...]) -> Any:
+    """Return a copy of a JSON document without the value at a place."""
+    copy = json.loads(json.dumps(found))
+    inside = copy
+    for key in place[:-1]:
+        inside = inside[key]
+    del inside[place[-1]]
     return copy
 
 

@@ -234,9 +234,9 @@ def _project(path: Path, number: int) -> None:
 
 
 def _network(path: Path, number: int) -> None:
-    """Reckon collectives on a network; one in sixteen is of a trace."""
+    """Reckon collectives on a network; one in 64 is of a trace."""
     ranks = ("8:64", 16, None)[number % 3]
-    if number % 16 == 0:
+    if number % 64 == 0:
         trace = _beside(path, "trace.json", job_trace())
         _shown(
             fc.project(trace, "MI355X", network=path, ranks=ranks, samples=16).document(), number
@@ -295,8 +295,8 @@ def _calibration(path: Path, number: int) -> None:
 
 
 def _gpu(path: Path, number: int) -> None:
-    """Ask of a GPU file what it takes to serve and to train there; one in eight projects a trace to it."""
-    if number % 8 == 0:
+    """Ask of a GPU file what it takes to serve and to train there; one in 64 projects a trace to it."""
+    if number % 64 == 0:
         trace = _beside(path, "trace.json", job_trace())
         _shown(fc.project(trace, path, samples=16, ranks=16).document(), number)
         return
@@ -313,7 +313,7 @@ def _fits(path: Path, number: int) -> None:
         lines[place] = hashlib.sha256(of + b"\n" + text).hexdigest().encode() + b" " + text
     path.write_bytes(b"".join(line + b"\n" for line in (first, *lines)))
     kept = KeptFits(path, FITS, resume=True)
-    found = cross_validate(make_data(), [FITTED], observers=[kept])
+    found = cross_validate(make_data(), [FITTED], folds=3, observers=[kept])
     for scheme in found.schemes.values():
         values = scheme.predictions.to_numpy()
         if not np.isfinite(values).all() or np.abs(values).max() > 1000 * found.observed.max():

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pandas as pd
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
@@ -409,7 +410,7 @@ def answers() -> Files:
 
 
 FITS: Final = {"data": "a", "seed": "0"}
-FITTED: Final = Candidate("OLS", LinearRegression(), "measured time")
+FITTED: Final = Candidate("Mean", DummyRegressor(), "measured time")
 
 
 @cache
@@ -417,7 +418,8 @@ def fits() -> bytes:
     """Return the fits of a cross-validation that ended early."""
 
     def save(folder: Path) -> None:
-        cross_validate(make_data(), [FITTED], observers=[KeptFits(folder / "run.fits", FITS)])
+        kept = KeptFits(folder / "run.fits", FITS)
+        cross_validate(make_data(), [FITTED], folds=3, observers=[kept])
 
     first, *lines = _made(save)["run.fits"].splitlines()
     texts = [first]
