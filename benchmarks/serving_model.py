@@ -19,6 +19,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.stats import exponnorm
 from sklearn.ensemble import ExtraTreesRegressor
 
 from ..arrays import FloatArray
@@ -47,6 +49,7 @@ from ..workloads.serving_model import (
     Fit,
     Points,
     ServingModel,
+    Stock,
 )
 from ..workloads.serving_trees import NODE, WORDS, Trees, columns
 from .forecast_releases import RUNS, published_runs
@@ -148,6 +151,10 @@ PRIOR: Final = {
 """Constants of the time to the first token: prompts are read by kernels that are launched one by one."""
 
 
+SAME_RUN: Final = ["device", "engine", "input_len", "output_len", "concurrency", *TIMES]
+"""Columns in which a run does not differ that stands in the sources twice."""
+
+
 def published(sample: Path, data: Path) -> pd.DataFrame:
     """Return the runs to learn from, complete, with ``weight``-less times, without impossible runs.
 
@@ -205,20 +212,24 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     # the same GPUs would have computed their prompts in less time than at the peak
     faster = (complete_runs["apart"] != "yes") & (complete_runs["concurrency"] * computed > shown)
     keep = room & np.isfinite(np.log(one.running)) & ~faster
-    same = ["device", "engine", "input_len", "output_len", "concurrency", *TIMES]
     twice = (
         complete_runs.sort_values("engine_version", ascending=False, kind="stable")
-        .duplicated(same)
+        .duplicated(SAME_RUN)
         .sort_index()
     )
     return complete_runs[keep & ~(twice & complete_runs["ttft_ms"].notna())].reset_index(drop=True)
 
 
 def stock_runs(data: Path) -> pd.DataFrame:
-    """Return the runs of engines as they come, of all vendors' GPUs, with the figures of their models."""
+    """Return the runs of engines as they come, of all vendors' GPUs, with the figures of their models.
+
+    A run that stands there under the name of two models with the same figures is taken once.
+    """
     rows = settings(data)
     every, why = described(rows[~rows["tuned"]].reset_index(drop=True))
-    return complete(every[why == ""].reset_index(drop=True))
+    figures = ["parameters", "layers", "width", "routed_experts"]
+    same = [*SAME_RUN, *figures]
+    return complete(every[why == ""].drop_duplicates(same).reset_index(drop=True))
 
 
 def _memory(device: str) -> float:
@@ -822,49 +833,51 @@ def made(
         "scoreboard": board(missed_of_time, points, runs, fits),
     }
     model = ServingModel(process.kept(runs), fits, about, longer)
-    fits = {
-        time: replace(fit, stock=stock_factors(model, stock, time)) for time, fit in fits.items()
-    }
+    fits = {time: replace(fit, stock=stock_law(model, stock, time)) for time, fit in fits.items()}
     return replace(model, fits=fits)
 
 
-def stock_factors(
-    model: ServingModel, rows: pd.DataFrame, time: str
-) -> dict[str, tuple[float, float, float]]:
-    """Return by vendor how many times longer stock engines took than forecast (`Fit.stock`).
+def stock_law(model: ServingModel, rows: pd.DataFrame, time: str) -> Stock:
+    """Return how much longer stock engines took than forecast of tuned ones (`Fit.stock`).
 
-    Both deviations are on top of the forecast's own: nine in ten runs are within both, a model's
-    runs weighing the same together. That between models of one stack (a source on one engine) is
-    what each model misses beside the median of the others.
+    The most likely law (`workloads.serving_law`) with the forecasts' own deviations, a model's runs
+    on the GPUs of a vendor weighing the same together. That between models of one stack (a source on
+    one engine) is what each model misses beside the median of the others.
     """
     served = model.served(rows)
     spread = getattr(served, time.replace("_ms", "_spread"))
     missed = np.log(rows[time].to_numpy(dtype=float) / getattr(served, time))
-    stack = rows["source"] + "|" + rows["engine"]
-    table = pd.DataFrame(
-        {"missed": missed, "spread": spread, "group": rows["model"], "stack": stack}
-    )
-    table["vendor"] = process.vendors(rows)
-    factors = dict[str, tuple[float, float, float]]()
-    for vendor, of_vendor in table[np.isfinite(missed)].groupby("vendor"):
-        doubt = float(of_vendor["spread"].median()) ** 2
-        # an engine as it comes is no faster than a tuned one
-        longer = max(float(of_vendor.groupby("group")["missed"].median().median()), 0.0)
-        far = _nine(of_vendor.assign(missed=of_vendor["missed"] - longer)) / NINETY_PERCENT
-        beside = []
-        for _, rows_of in of_vendor.groupby("stack"):
-            medians = rows_of.groupby("group")["missed"].median()
-            for name, rows_of_model in rows_of.groupby("group"):
-                others = medians.drop(name)
-                if len(others):
-                    missed_beside = rows_of_model["missed"] - float(others.median())
-                    beside.append(rows_of_model.assign(missed=missed_beside))
-        near = _nine(pd.concat(beside)) / NINETY_PERCENT
-        between = np.sqrt(max(near**2 - doubt, 0.0))
-        wider = np.sqrt(max(far**2 - doubt, between**2))
-        factors[str(vendor)] = (longer, float(wider), float(between))
-    factors[""] = max(factors.values(), key=sum)
-    return factors
+    vendor = pd.Series(process.vendors(rows), index=rows.index)
+    points = process.points_of(rows, slower=model.slower)
+    table = pd.DataFrame({"missed": missed, "spread": spread, "group": points.names["model"]})
+    table["octaves"] = np.log2(rows["concurrency"].to_numpy(dtype=float))
+    table["stack"] = vendor + "|" + rows["source"] + "|" + rows["engine"]
+    table["vendor"] = vendor
+    table = table[np.isfinite(missed)].reset_index(drop=True)
+    weight = 1.0 / table.groupby(["vendor", "group"])["missed"].transform("size")
+
+    def unlikely(logs: FloatArray) -> float:
+        start, octave = np.exp(logs)
+        longer = (start + octave * table["octaves"]) / table["spread"]
+        logs_of = exponnorm.logpdf(table["missed"], longer, scale=table["spread"])
+        return -float((weight * logs_of).sum())
+
+    start, octave = np.exp(minimize(unlikely, np.log([0.3, 0.1]), method="Nelder-Mead").x)
+    longer = Stock(start, octave, 0.0).longer(2.0 ** table["octaves"].to_numpy(dtype=float))
+    table["longer"] = longer
+    table["part"] = table["missed"] / longer
+    beside = []
+    for _, rows_of in table.groupby("stack"):
+        medians = rows_of.groupby("group")["part"].median()
+        for name, rows_of_model in rows_of.groupby("group"):
+            others = medians.drop(name)
+            if len(others):
+                of_stack = float(others.median()) * rows_of_model["longer"]
+                missed_beside = rows_of_model["missed"] - of_stack
+                beside.append(rows_of_model.assign(missed=missed_beside))
+    near = _nine(pd.concat(beside)) / NINETY_PERCENT
+    between = np.sqrt(max(near**2 - float(table["spread"].median()) ** 2, 0.0))
+    return Stock(float(start), float(octave), float(between))
 
 
 BOARD: Final = ("runs", "TPOT", "roofline", "covered", "TTFT", "roofline", "covered")

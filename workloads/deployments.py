@@ -31,11 +31,12 @@ from .architecture import PARTS, Architecture
 from .inference import InferenceMemory, inference_memory
 from .measured_ratios import NONE
 from .quantities import Electricity, Prices
-from .releases import NORMAL, each, middle_and_sides, standard_normal
+from .releases import NORMAL, middle_and_sides, standard_normal
 from .serving import figures
 from .serving_conditions import Times
 from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
-from .serving_model import EITHER, LOADS, Served
+from .serving_law import Law
+from .serving_model import EITHER, LOADS, TIMES, Served
 from .serving_percentiles import LEARNT, column, rests_on
 from .setting import WIDE, Setting, complete, most_weights
 
@@ -518,14 +519,9 @@ class _Drawn:
     ) -> None:
         self.question, self.instances, self.users = question, instances, users
         shape = (len(instances), len(users))
-        self.ttft = np.concatenate([one.ttft_ms for one in served]).reshape(shape)
-        self.tpot = np.concatenate([one.tpot_ms for one in served]).reshape(shape)
-        self.ttft_spread = np.concatenate([one.ttft_spread for one in served]).reshape(shape)
-        self.tpot_spread = np.concatenate([one.tpot_spread for one in served]).reshape(shape)
-        self.times = {
-            "ttft_ms": (self.ttft, self.ttft_spread),
-            "tpot_ms": (self.tpot, self.tpot_spread),
-        }
+        self.times = {}
+        for time in TIMES:
+            self.times[time] = Law.joined([one.law(time) for one in served], shape)
         for time, percentile in question.percentiles.items():
             self.times[column(time, percentile)] = self._percentile(time, percentile)
         self.normal = standard_normal(2, DRAWS, seed)
@@ -534,19 +530,19 @@ class _Drawn:
         self.sides = middle_and_sides(level)
         self.work = self._work()
 
-    def _percentile(self, time: str, percentile: str) -> tuple[FloatArray, FloatArray]:
-        """Return medians and deviations of a percentile, shape (instances, users) each."""
-        middle, spread = self.times[time]
+    def _percentile(self, time: str, percentile: str) -> Law:
+        """Return the law of a percentile, shape (instances, users)."""
+        law = self.times[time]
         ratios, beside = [], []
         for gpu, instances in groupby(self.instances, key=lambda one: one.setting.gpu):
             logs, wide = LEARNT[time, percentile].of(_rows(list(instances), self.users), gpu)
             ratios.append(logs)
             beside.append(wide)
-        ratio = np.exp(np.concatenate(ratios)).reshape(middle.shape)
-        width = np.concatenate(beside).reshape(middle.shape)
+        ratio = np.concatenate(ratios).reshape(law.middle.shape)
+        width = np.concatenate(beside).reshape(law.middle.shape)
         if self.question.conditioned:
             width = np.sqrt(2.0) * width  # no run under the condition says how the ratio changes
-        return middle * ratio, np.hypot(spread, width)
+        return law.times(ratio, width)
 
     def _work(self) -> list[Work]:
         """Return the work of a step of each instance, by the requests under way."""
@@ -573,9 +569,8 @@ class _Drawn:
         places = np.array([place for place, _ in ways])
         z = np.array([NORMAL.inv_cdf(side) for side in self.sides])
         times = {}
-        for name, (middle, spread) in self.times.items():
-            limits = np.exp(np.log(middle)[..., None] + spread[..., None] * z)
-            times[name] = limits[places].reshape(-1, 3)
+        for name, law in self.times.items():
+            times[name] = law.quantiles(z)[places].reshape(-1, 3)
         rate, power, joules = np.empty((3, len(self.instances), len(self.users), 3))
         asked = self.question
         for place, one in enumerate(self.instances):
@@ -588,8 +583,7 @@ class _Drawn:
             joules[place] = np.quantile(spent, self.sides, axis=0).T
         holds = np.ones(len(places) * len(self.users))
         for name, limit in asked.limits.items():
-            middle, spread = self.times[name]
-            holds *= each(NORMAL.cdf, (np.log(limit) - np.log(middle)) / spread)[places].ravel()
+            holds *= self.times[name].chance(limit)[places].ravel()
         tokens = rate[places].reshape(-1, 3) * asked.output_len  # a second, of one replica
         repeated = []
         for way in ways:
@@ -650,12 +644,10 @@ class _Drawn:
 
     def _logs(self, place: int) -> list[FloatArray]:
         """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
-        return [
-            np.log(middle[place]) + self.normal[:, [column]] * spread[place]
-            for column, (middle, spread) in enumerate(
-                ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
-            )
-        ]
+        logs = []
+        for time, normal in zip(("ttft_ms", "tpot_ms"), self.normal.T, strict=True):
+            logs.append(self.times[time].part(place).logs(normal).T)
+        return logs
 
     def _rates(self, place: int) -> FloatArray:
         """Return the drawn requests that end in a second at an instance, shape (draws, users)."""

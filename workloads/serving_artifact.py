@@ -43,6 +43,8 @@ Noise = Annotated[float, msgspec.Meta(ge=1e-6, le=25.0)]
 Octaves = Annotated[float, msgspec.Meta(ge=0.01, le=1e3)]
 Spread = Annotated[float, msgspec.Meta(ge=0.005, le=10.0)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Longer = Annotated[float, msgspec.Meta(ge=0.0, le=6.0)]
+"""Of a stock engine: it is no faster than a tuned one."""
 Width = Annotated[float, msgspec.Meta(ge=0.0, le=10.0)]
 Place = Annotated[int, msgspec.Meta(ge=0, le=2**25)]
 Word = Annotated[str, msgspec.Meta(max_length=_MOST_WORD)]
@@ -59,6 +61,14 @@ class TreesText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: Annotated[list[tuple[Word, Word]], msgspec.Meta(max_length=1000)]
 
 
+class StockText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`serving_model.Stock` as JSON."""
+
+    start: Longer
+    octave: Longer
+    between: Width
+
+
 class FitText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was learnt of one time, as JSON: `serving_model.Fit` has the meanings."""
 
@@ -70,7 +80,7 @@ class FitText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spreads: dict[Word, tuple[Spread, Spread]]
     trust: dict[Word, tuple[Share, Share]] = {}
     trees: TreesText | None = None
-    stock: dict[Word, tuple[Logarithm, Width, Width]] = {}
+    stock: StockText | None = None
     stacks: dict[Word, tuple[Logarithm, Width]] = {}
     across: Share = 1.0
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +41,7 @@ from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
 from ..remarks import Remark, remark
 from . import serving_artifact
+from .serving_law import ENDS, Law
 from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
@@ -61,6 +62,8 @@ each of these four was, but not together; the model, ... was not."""
 TUNINGS: Final = ("tuned", "stock")
 """How the engine is set up: by the vendor for the setting, as the runs learnt from are; or as it comes."""
 EITHER: Final = "either"
+HALF: Final = 0.5
+"""Part of what stock engines take longer that a stack takes before any own run, and its deviation: as likely 0 as 1."""
 NEW_RELEASE: Final = "new release"
 """Beside these: no release is named, or not one that the configuration was measured with. The width
 is at least that of runs after those learnt from."""
@@ -152,6 +155,32 @@ _COUNTED: Final = {
 
 
 @dataclass(frozen=True)
+class Stock:
+    """How much longer engines take as they come than as the vendor tunes them.
+
+    Attributes
+    ----------
+    start, octave : float
+        Mean of the logarithm of the ratio with one request under way, and what each octave of them
+        adds.
+    between : float
+        Standard deviation of that between the models of one stack.
+    """
+
+    start: float
+    octave: float
+    between: float
+
+    def longer(self, users: FloatArray) -> FloatArray:
+        """Return the mean of the logarithm of the ratio with so many requests under way."""
+        return self.start + self.octave * np.log2(np.maximum(users, 1.0))
+
+    def rounded(self) -> dict[str, float]:
+        """Return its figures as they are saved."""
+        return {name: round(value, 5) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
 class Fit:
     """What was learnt of one time."""
 
@@ -172,23 +201,23 @@ class Fit:
     # 0 leave it to the law, where that erred less
     trust: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     trees: Trees | None = None  # None where they helped no answer
-    # by vendor of the GPU: how many times longer a stock engine takes, as a logarithm, the standard
-    # deviation of that, and the part of it between models of one stack; "" of all
-    stock: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
-    # by `Points.stacks`: how many times longer own runs of a stack took, as a logarithm, and its
-    # standard deviation
+    # None where no run of a stock engine was measured
+    stock: Stock | None = None
+    # by `Points.stacks`: how much longer own runs of a stack took, in parts of what stock engines
+    # take longer (0: as tuned), and its standard deviation
     stacks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     across: float = 1.0  # what covariances between GPUs of unlike vendors are multiplied by
 
 
 @dataclass(frozen=True)
 class Served:
-    """Times of settings of serving, a value of each, as logarithmic normal distributions."""
+    """Times of settings of serving, a value of each: of tuned engines logarithmic normal, else as `law` says."""
 
-    # medians; NaN where a figure is missing; shape (n_settings,)
+    # medians of tuned engines, or of those of own runs; NaN where a figure is missing; shape
+    # (n_settings,)
     ttft_ms: FloatArray
     tpot_ms: FloatArray
-    # standard deviations of the logarithm; shape (n_settings,)
+    # standard deviations of their logarithm; shape (n_settings,)
     ttft_spread: FloatArray
     tpot_spread: FloatArray
     remarks: tuple[Remark, ...] = ()  # what they rest on, and which two runs would narrow them
@@ -199,6 +228,17 @@ class Served:
     from_runs: tuple[
         bool, ...
     ] = ()  # whether an own run was cut so over the GPUs, with whatever lengths
+    # mean of what the logarithm of a stock engine is on top, 0 of tuned ones and those of own runs,
+    # and whether either was asked; shape (n_settings,)
+    ttft_longer: FloatArray | float = 0.0
+    tpot_longer: FloatArray | float = 0.0
+    either: BoolArray | bool = False
+
+    def law(self, time: str) -> Law:
+        """Return the law of one of `TIMES`, of the engine that was asked for."""
+        name = time.removesuffix("_ms")
+        spread, longer = getattr(self, f"{name}_spread"), getattr(self, f"{name}_longer")
+        return Law.of(getattr(self, time), spread, longer, self.either)
 
 
 @dataclass(frozen=True)
@@ -245,7 +285,7 @@ class ServingModel:
         if fit.trees is not None and len(places):
             asked = columns(rows, here.steps, shares, fit.trees.words)[places]
             logs[places] += trust[places, 1] * fit.trees.predicted(asked)
-        return logs + np.array([fit.stacks.get(stack, (0.0,))[0] for stack in here.stacks])
+        return logs + self._factors(fit, rows, here.stacks)[0]
 
     @cached_property
     def _points(self) -> Points:
@@ -264,7 +304,7 @@ class ServingModel:
         queued = queues(here.steps).astype(int)
         makers = vendors(rows, user_gpu)
         near = nearness(here, self._points.part(self._owned))
-        values, rests = {}, {}
+        values, rests, longers = {}, {}, {}
         deployments = self._points.names["deployment"]
         owned = _among(here.names["deployment"], deployments[self._owned])
         stacked = np.zeros(len(rows), dtype=bool)
@@ -277,12 +317,11 @@ class ServingModel:
                 logs = self._rising(rows, logs, rests[time].trust, ~owned, user_gpu)
             values[time] = np.exp(logs)
             spread = rests[time].spread
-            shift, wide = self._tuned(time, spread, asked, makers)
-            values[time] *= np.exp(np.where(stacked | owned, 0.0, shift))
-            _, either = self._tuned(time, spread, np.full(len(rows), EITHER), makers)
-            carried = np.minimum(self._carried(time, spread, here, makers), either)
-            wide = np.select([owned, stacked], [spread, carried], wide)
+            carried = self._carried(self.fits[time], rows, here, spread)
+            wide = np.where(stacked & ~owned, carried, spread)
             rests[time] = replace(rests[time], spread=wide)
+            tuned = stacked | owned | (asked == TUNINGS[0])
+            longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
         if self._owned.any():
             values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, user_gpu)
         values["ttft_ms"] = np.fmax(
@@ -307,15 +346,19 @@ class ServingModel:
                 text += "tuning is not asked"
             engines = tuple(dict.fromkeys(texts(rows, "engine")[as_run].tolist()))
             beyond = (remark("own-stack", text, engines=engines), *beyond)
-        return Served(
+        served = Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=rests["ttft_ms"].spread,
             tpot_spread=rests["tpot_ms"].spread,
-            remarks=(*self._remarks(rests, queued, asked, as_run), *beyond),
             basis=tuple(basis.tolist()),
             from_runs=tuple(owned.tolist()),
+            ttft_longer=longers["ttft_ms"],
+            tpot_longer=longers["tpot_ms"],
+            either=asked == EITHER,
         )
+        remarks = (*self._remarks(rests, queued, served, as_run), *beyond)
+        return replace(served, remarks=remarks)
 
     def _rising(
         self,
@@ -360,80 +403,69 @@ class ServingModel:
         rising[at] = ((rise + fall) / 2.0).sort_index().to_numpy()[: len(at)]
         return rising
 
-    def _tuned(
-        self,
-        time: str,
-        spread: FloatArray,
-        words: np.ndarray,
-        makers: Sequence[str],
+    def _longer(self, fit: Fit, rows: pd.DataFrame) -> FloatArray:
+        """Return the mean of what the logarithm of each setting is on top where the engine is stock."""
+        if fit.stock is None:
+            return np.zeros(len(rows))
+        return fit.stock.longer(as_numbers(rows, "concurrency"))
+
+    def _factors(
+        self, fit: Fit, rows: pd.DataFrame, stacks: np.ndarray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return how much longer settings take tuned, stock or either (`TUNINGS`, `EITHER`), and their widths.
-
-        Both are of logarithms. The interval of either is from the lower of both lower ends to the
-        upper of both upper ends, and its middle is the answer.
-        """
-        longer, wider, _ = self._stock(time, makers).T
-        stock = np.sqrt(np.square(spread) + np.square(wider))
-        lower = np.minimum(-NINETY_PERCENT * spread, longer - NINETY_PERCENT * stock)
-        upper = np.maximum(NINETY_PERCENT * spread, longer + NINETY_PERCENT * stock)
-        ways = [words == TUNINGS[1], words == EITHER]
-        shift = np.select(ways, [longer, (lower + upper) / 2.0], 0.0)
-        wide = np.select(ways, [stock, (upper - lower) / (2.0 * NINETY_PERCENT)], spread)
-        return shift, wide
-
-    def _stock(self, time: str, makers: Sequence[str]) -> FloatArray:
-        """Return the row of `Fit.stock` of each maker, shape (n, 3)."""
-        table = self.fits[time].stock
-        of_all = table.get("", (0.0, 0.0, 0.0))
-        return np.reshape([table.get(maker, of_all) for maker in makers], (-1, 3))
+        """Return the logarithms of the factors of own stacks on each setting, and their deviations."""
+        parts = np.reshape([fit.stacks.get(stack, (0.0, 0.0)) for stack in stacks], (-1, 2))
+        longer = self._longer(fit, rows)
+        return parts[:, 0] * longer, parts[:, 1] * longer
 
     def _carried(
-        self, time: str, spread: FloatArray, here: Points, makers: Sequence[str]
+        self, fit: Fit, rows: pd.DataFrame, here: Points, spread: FloatArray
     ) -> FloatArray:
-        """Return deviations of settings of which the user ran other settings of the stack alone."""
-        stacks = self.fits[time].stacks
-        doubt = np.array([stacks.get(stack, (0.0, 0.0))[1] for stack in here.stacks])
-        between = self._stock(time, makers)[:, 2]
-        return np.sqrt(np.square(spread) + np.square(doubt) + np.square(between))
+        """Return deviations of settings of which the user ran other settings of the stack alone.
+
+        They are no wider than those of an engine that may be either.
+        """
+        _, doubt = self._factors(fit, rows, here.stacks)
+        between = fit.stock.between if fit.stock is not None else 0.0
+        carried = np.sqrt(np.square(spread) + np.square(doubt) + between**2)
+        return np.minimum(carried, Law.of(1.0, spread, self._longer(fit, rows), True).half_width)
 
     def _stacks(
         self, runs: pd.DataFrame, points: Points, user_gpu: GPU | None
     ) -> dict[str, dict[str, tuple[float, float]]]:
         """Return `Fit.stacks` of each time, with those of the user's runs added that have none.
 
-        What the runs of a deployment missed (its median) is a measurement of the stack's factor,
+        What the runs of a deployment missed (its median) is a measurement of the stack's part,
         with the deviation of what the answer rests on and of that between models. Before them it is
-        as likely that of a tuned engine, none, as that of a stock one.
+        as likely that of a tuned engine, none, as that of a stock one, all.
         """
         before = self.served(runs.assign(tuning=TUNINGS[0]), user_gpu)
-        makers = vendors(runs, user_gpu)
         stacks = {}
         for time in TIMES:
+            fit = self.fits[time]
+            stacks[time] = dict(fit.stacks)
+            if fit.stock is None:
+                continue
             spread = getattr(before, time.replace("_ms", "_spread"))
-            longer, wider, between = self._stock(time, makers).T
+            longer = self._longer(fit, runs)
             with np.errstate(invalid="ignore", divide="ignore"):
-                missed = np.log(as_numbers(runs, time) / getattr(before, time))
+                missed = np.log(as_numbers(runs, time) / getattr(before, time)) / longer
+                variance = (np.square(spread) + fit.stock.between**2) / np.square(longer)
             table = pd.DataFrame(
                 {
                     "stack": points.stacks,
                     "deployment": points.names["deployment"],
                     "missed": missed,
-                    "variance": np.square(spread) + np.square(between),
-                    "middle": longer / 2.0,
-                    "prior": np.square(longer / 2.0) + np.square(wider) - np.square(between),
+                    "variance": variance,
                 }
             )
             table = table[np.isfinite(table["missed"])]
-            stacks[time] = dict(self.fits[time].stacks)
             for stack, rows in table.groupby("stack"):
-                prior = float(rows["prior"].median())
-                if stack in stacks[time] or prior == 0.0:  # no run of a stock engine
+                if stack in stacks[time]:
                     continue
                 each = rows.groupby("deployment")[["missed", "variance"]].median()
                 weights = 1.0 / each["variance"]
-                sure = 1.0 / prior + float(weights.sum())
-                mean = float(rows["middle"].median()) / prior
-                mean += float((weights * each["missed"]).sum())
+                sure = 1.0 / HALF**2 + float(weights.sum())
+                mean = 1.0 / HALF + float((weights * each["missed"]).sum())
                 stacks[time][str(stack)] = (mean / sure, float(np.sqrt(1.0 / sure)))
         return stacks
 
@@ -593,7 +625,7 @@ class ServingModel:
         self,
         rests: Mapping[str, _Rests],
         queued: np.ndarray,
-        asked: np.ndarray,
+        served: Served,
         as_run: BoolArray,
     ) -> list[Remark]:
         said, first = (rests[time].basis for time in TIMES)
@@ -625,10 +657,15 @@ class ServingModel:
         else:
             tuned = "as tuned, "
         as_it_comes = ""
-        if not as_run[at].any() and (asked[at] == TUNINGS[1]).all():
-            stock = [_factor(float(np.median(rests[time].spread[at]))) for time in TIMES]
+        stock = (served.tpot_longer > 0.0) & ~served.either
+        if stock[at].all():
+            times = []
+            for time in TIMES:
+                ends = served.law(time).quantiles(ENDS) / getattr(served, time)[:, None]
+                times.append("{:.2f} to {:.2f}".format(*np.median(ends[at], axis=0)))
             as_it_comes = (
-                f"; as the engine comes, which is asked, within {stock[0]:.2f} and {stock[1]:.2f}"
+                f"; as the engine comes, which is asked, 9 in 10 take {times[0]} times as long per "
+                f"token and {times[1]} times to the first one"
             )
         text = (
             f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {kinds[0]}"
@@ -673,7 +710,7 @@ class ServingModel:
         stacks = self._stacks(runs, points, user_gpu)
         for time in TIMES:
             fit = replace(self.fits[time], stacks=stacks[time])
-            factors = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in points.stacks])
+            factors, _ = self._factors(fit, runs, points.stacks)
             base, shares = summed(points, fit, time)
             with np.errstate(invalid="ignore", divide="ignore"):
                 missing = np.log(as_numbers(runs, time)) - base - fit.centre - factors
@@ -755,7 +792,7 @@ class ServingModel:
                 "spreads": {name: np.round(both, 5).tolist() for name, both in fit.spreads.items()},
                 "trust": dict(fit.trust),
                 "trees": fit.trees and fit.trees.to_json(),
-                "stock": {name: np.round(row, 5).tolist() for name, row in fit.stock.items()},
+                "stock": fit.stock and fit.stock.rounded(),
                 "stacks": {name: np.round(both, 5).tolist() for name, both in fit.stacks.items()},
                 "across": fit.across,
             }
@@ -790,7 +827,9 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
     try:
         for time in TIMES:
             state = parts.fits[time]
-            trees = None
+            stock = trees = None
+            if state.stock is not None:
+                stock = Stock(**msgspec.structs.asdict(state.stock))
             if state.trees is not None:
                 trees = Trees.from_json(msgspec.to_builtins(state.trees))
             fits[time] = Fit(
@@ -803,7 +842,7 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 spreads=state.spreads,
                 trust=state.trust,
                 trees=trees,
-                stock=state.stock,
+                stock=stock,
                 stacks=state.stacks,
                 across=state.across,
             )

@@ -15,9 +15,11 @@ import pytest
 from flopcast.api.forecasting import calibrate, forecast
 from flopcast.datasets import SERVING_MODEL
 from flopcast.errors import DataError
-from flopcast.hardware import find
+from flopcast.hardware import GPU, find
 from flopcast.operators.operators import complete
 from flopcast.workloads.serving import described, impossible
+from flopcast.workloads.serving_conditions import Conditions
+from flopcast.workloads.serving_law import ENDS, Law
 from flopcast.workloads.serving_model import (
     KNOWN,
     NEW_COMBINATION,
@@ -29,6 +31,7 @@ from flopcast.workloads.serving_model import (
     TERMS,
     TIMES,
     TWO_RUNS,
+    Served,
     ServingModel,
     covariance,
     load,
@@ -333,8 +336,8 @@ def test_less_knowledge_never_narrows_an_interval() -> None:
     rows = rows.assign(tuning="either")
     unnamed = rows.assign(engine_version="")
     every = [one.served(asks) for asks in (unnamed, rows) for one in own]
-    for name in ("tpot_spread", "ttft_spread"):
-        wide = np.array([getattr(one, name) for one in every]).reshape(2, 3, -1) * (1 - 1e-9)
+    for time in TIMES:
+        wide = np.array([one.law(time).half_width for one in every]).reshape(2, 3, -1)
         assert (wide[:, 1:] <= wide[:, :-1] * (1 + 1e-6)).all()  # one own run, then two
         assert (wide[1] <= wide[0] * (1 + 1e-6)).all()  # with the release named
 
@@ -476,7 +479,9 @@ def test_own_runs_are_added_as_if_all_were_learnt_together(small: ServingModel) 
     for time in TIMES:
         fit = added.fits[time]
         base, shares = summed(every, fit, time)
-        factors = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in every.stacks])
+        parts = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in every.stacks])
+        assert fit.stock is not None
+        factors = parts * fit.stock.longer(added.runs["concurrency"].to_numpy(dtype=float))
         missing = np.log(own[time].to_numpy(dtype=float)) - (base + fit.centre + factors)[count:]
         before = small.fits[time].weights
         used = np.append(before != 0, [True, True, True])  # not every run has a first token
@@ -632,15 +637,54 @@ def test_own_runs_of_a_stack_are_carried_over_to_other_models_of_it() -> None:
     assert 1.4 < ratio[0] < 2.0
     assert ratio[1] == pytest.approx(1.0, abs=0.05)
     blind = whole.served(other.assign(tuning="either"))
-    assert before.tpot_spread[0] < after.tpot_spread[0] <= blind.tpot_spread[0]
+    widths = [one.law("tpot_ms").half_width[0] for one in (before, after, blind)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1]
     saved = own.fits["tpot_ms"].stacks
     assert list(saved) == ["NVIDIA|vllm"]
 
 
 def test_stock_engines_are_slower_and_either_holds_both() -> None:
     rows = asked(*({"device": "MI355X", "model": "gpt-oss-120b"},) * 3)
-    found = shipped().served(rows.assign(tuning=["tuned", "stock", "either"]))
-    ends = [np.log(found.tpot_ms) + side * 1.645 * found.tpot_spread for side in (-1, 1)]
-    assert found.tpot_ms[1] > found.tpot_ms[0]
-    assert ends[0][2] == pytest.approx(min(ends[0][:2]), abs=1e-2)
-    assert ends[1][2] == pytest.approx(max(ends[1][:2]), abs=1e-2)
+    served = shipped().served(rows.assign(tuning=["tuned", "stock", "either"]))
+    for time in TIMES:
+        lower, middle, upper = served.law(time).quantiles([ENDS[0], 0.0, ENDS[1]]).T
+        assert lower[2] == pytest.approx(lower[0])
+        assert middle[2] == pytest.approx(np.sqrt(middle[0] * middle[1]))
+        assert upper[2] == pytest.approx(upper[1])
+
+
+SETTINGS = [
+    {"device": device, "model": model, "engine": engine, "concurrency": users, "input_len": prompt}
+    for device in ("MI300X", "MI355X", "H200 SXM", "B200 (HGX)")
+    for model in ("gpt-oss-120b", "deepseek-r1", "mixtral-8x7b")
+    for engine in ("vllm", "sglang")
+    for users in (1, 16, 100, 1024)
+    for prompt in (128, 1024, 32768)
+]
+
+
+@pytest.mark.parametrize("prefill_gpus", [0, 8])
+def test_no_quantile_of_a_stock_engine_is_below_that_of_a_tuned_one(prefill_gpus: int) -> None:
+    """Of all settings, with the chance to keep any limit, under conditions too."""
+
+    def served(rows: pd.DataFrame, gpu: GPU) -> Served:
+        return shipped().served(rows, gpu)
+
+    rows = asked(*SETTINGS)
+    laws: dict[str, list[Law]] = {}
+    for tuning in ("tuned", "either", "stock"):
+        for device, of_device in rows.assign(tuning=tuning).groupby("device", sort=False):
+            conditions = Conditions(speculation="mtp", prefill_gpus=prefill_gpus)
+            source = conditions.times(served)
+            answer = source(of_device.reset_index(drop=True), find(str(device)))
+            for time in TIMES:
+                laws.setdefault(time, []).append(answer.law(time))
+    normals = np.linspace(-5.0, 5.0, 41)
+    for time in TIMES:
+        every = Law.joined(laws[time], (3, len(rows)))
+        quantiles = every.quantiles(normals)
+        assert (np.diff(quantiles, axis=0) >= -1e-9 * quantiles[1:]).all()
+        assert (np.diff(quantiles, axis=2) > 0.0).all()
+        for limit in np.geomspace(0.5, 1e6, 40):
+            assert (np.diff(every.chance(limit), axis=0) <= 1e-9).all()
