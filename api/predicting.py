@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import pandas as pd
@@ -45,9 +45,9 @@ from ..report.predictions import (
 )
 from ..report.result import Shown
 from ..report.run_folder import beside, read_metrics, read_run, simplest
-from ..settings import configured
+from ..settings import configured, spelt_out
 from ..staging import temporary_folder
-from ..table.conditions import Where, conditions, select
+from ..table.conditions import MeasuredReading, Reading, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
@@ -166,21 +166,23 @@ def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel,
     return model.of_target(gpu, str(target) if isinstance(target, str | Path) else "")
 
 
+class Predicting(MeasuredReading, total=False):
+    """What is predicted, of which rows: keywords of `predict`, which says what each means, and of a run's own."""
+
+    target: Device | None
+    target_cost: str | None
+    fallback: str | None
+
+
+@spelt_out
 @configured
 def predict(
     run: str | Path | RunLike,
     *data: Data,
-    target: Device | None = None,
     interval: float = 0.9,
-    where: Where = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str | Path | GPU] | None = None,
-    rename: Mapping[str, str] | None = None,
-    keep: Collection[str] = (),
-    target_cost: str | None = None,
-    fallback: str | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
+    **how: Unpack[Predicting],
 ) -> Prediction:
     """Predict new workloads with the model of a run.
 
@@ -245,6 +247,11 @@ def predict(
     True
     """
     started = time.perf_counter()
+    target, fallback, target_cost = how.get("target"), how.get("fallback"), how.get("target_cost")
+    where, keep = how.get("where"), how.get("keep", ())
+    unit = values.assigned("unit", how.get("unit"))
+    default = values.assigned("default", how.get("default"))
+    rename = values.assigned("rename", how.get("rename"))
     check_level(interval, LEVELS[0], LEVELS[-1])
     if fallback not in (None, "law"):
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
@@ -268,7 +275,7 @@ def predict(
             else:
                 gpu = device(target, "target").name
             stated = {}
-            for name, value in (default or {}).items():
+            for name, value in default.items():
                 stated[name] = value.name if isinstance(value, GPU) else str(value)
             chosen, notes = read_rows(
                 tables,
@@ -736,6 +743,7 @@ class Explanation(Shown):
         return explanation_document(self.found)
 
 
+@spelt_out
 @configured
 def explain(
     run: RunGiven,
@@ -743,10 +751,7 @@ def explain(
     row: int = 1,
     target: Device | None = None,
     interval: float = 0.9,
-    where: Where = None,
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
+    **reading: Unpack[Reading],
 ) -> Explanation:
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours.
 
@@ -786,14 +791,18 @@ def explain(
     check_level(interval, LEVELS[0], LEVELS[-1])
     asked = run_of(run)
     metrics, predictions = asked.metrics, asked.predictions
-    model, stated = on_user_gpu(asked.trained, default)
+    model, stated = on_user_gpu(asked.trained, reading.get("default"))
     model, word = asked_for(model, target)
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
     rows, _ = read_rows(
-        tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None
+        tables,
+        units=reading.get("unit"),
+        defaults=stated,
+        renames=reading.get("rename"),
+        timed=recipe.host is not None,
     )
-    rows = select(rows, where)
+    rows = select(rows, reading.get("where"))
     if (host := recipe.comparison.one_host) is not None:
         names = [name.casefold() for name in ("", host.name, *host.aliases)]
         rows = rows[rows["device"].str.casefold().isin(names)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -45,12 +45,10 @@ from ..report.training import title as title_of
 from ..report.what_if import what_if
 from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
-from ..settings import configured
-from ..table.conditions import Where
+from ..settings import configured, spelt_out
 from ..values import Beside
 from .checking import Check, check
-from .devices import Device
-from .predicting import Explanation, explain, predict
+from .predicting import Explanation, Predicting, explain, predict
 from .provenance import data_hash
 from .tables import Data
 
@@ -283,23 +281,16 @@ class Run(Result):
         """The rows read, and those kept out; of a run just trained."""
         return self._just_trained("measurements").measured
 
+    @spelt_out
     @configured
     def predict(
-        self,
-        *data: Data,
-        target: Device | None = None,
-        interval: float = 0.9,
-        where: Where = None,
-        unit: Mapping[str, str] | None = None,
-        default: Mapping[str, str | Path | GPU] | None = None,
-        rename: Mapping[str, str] | None = None,
-        fallback: str | None = None,
+        self, *data: Data, interval: float = 0.9, **how: Unpack[Predicting]
     ) -> pd.DataFrame:
         """Predict new workloads; `flopcast.predict` gives a summary and figures beside the table.
 
         Parameters
         ----------
-        *data, target, interval, where, unit, default, rename, fallback
+        *data, interval, where, unit, default, rename, keep, target, target_cost, fallback
             As for `flopcast.predict`.
 
         Returns
@@ -315,14 +306,7 @@ class Run(Result):
         FlopcastError
             The data cannot be read, or no row of them can be predicted.
         """
-        given: dict[str, Any] = {
-            "target": target,
-            "where": where,
-            "unit": unit,
-            "default": default,
-            "rename": rename,
-        }
-        return predict(self, *data, interval=interval, fallback=fallback, **given).frame
+        return predict(self, *data, interval=interval, **how).frame
 
     def explain(self, *data: Data, row: int = 1, **options: Any) -> Explanation:
         """Say why one workload is predicted as it is: `api.predicting.explain`, whose ``options`` they are."""

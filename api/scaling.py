@@ -36,8 +36,8 @@ from ..scaling.prediction import (
 from ..scaling.simulated import is_simulated, simulated_rows
 from ..scaling.trials import published_trials, reproduction
 from ..settings import configured, spelt_out
-from ..table.conditions import Reading, Where
-from ..values import Assigned, Columns, Margin, Names, Numbers
+from ..table.conditions import Reading, TableReading
+from ..values import Columns, Margin, Names, Numbers
 from .devices import Devices, device
 from .tables import Data, items, load_measurements
 
@@ -161,6 +161,7 @@ class MeasuredScaling(Result, DeviceScaling):
 scale_configs = scaled.scale_models
 
 
+@spelt_out
 @configured
 def scale(
     data: str | Path | pd.DataFrame | CurveTable | None = None,
@@ -171,10 +172,9 @@ def scale(
     mpki: Numbers | None = None,
     f_mem: float | None = None,
     law: Names | None = None,
-    where: Where = None,
-    rename: Assigned | None = None,
     scenario: str = "strong",
     interval: float = 0.9,
+    **reading: Unpack[TableReading],
 ) -> Scaling:
     """Predict larger sizes from small ones, benchmark by benchmark: the scaling laws are fitted to the small ones.
 
@@ -230,7 +230,8 @@ def scale(
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
     names = values.names("law", law)
     check_request(fit, sizes, names, interval)
-    renames = values.assigned("rename", rename)
+    where = reading.get("where")
+    renames = values.assigned("rename", reading.get("rename"))
     beside = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
         if where or renames:

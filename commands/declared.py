@@ -113,7 +113,7 @@ def fields_of(kind: str, module: str) -> tuple[str, ...]:
     """Return the names of the keywords that a kind of a module declares, and those that it goes on from.
 
     >>> fields_of("Reading", "table.conditions")
-    ('where', 'unit', 'default', 'rename')
+    ('where', 'rename', 'unit', 'default')
     """
     return tuple(field.arg for field in _fields(kind, module))
 

@@ -121,7 +121,6 @@ KINDS: Final = {
     "Groups": Kind(list[str], "GROUP", _listed),
     "Sweeps": Kind(list[str], "FIGURE=A:B[:STEP]", _listed),
     "Mapping[str, str]": Kind(list[str], "NAME=VALUE", values.assigned),
-    "Mapping[str, str | Path | GPU]": Kind(list[str], "NAME=VALUE", values.assigned),
     "str | Path": Kind(Path, "FILE"),
     "GPU | str | Path": Kind(str, "GPU", None, opt.gpu_names),
     "KernelName": Kind(str, by_place=True),

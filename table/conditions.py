@@ -32,13 +32,18 @@ _TO: Final = ".."
 _LISTED: Final = 12  # values named in an error message
 
 
-class Reading(TypedDict, total=False):
-    """How data are read: keywords of every function that reads some; `read` says what each means."""
+class TableReading(TypedDict, total=False):
+    """How a plain table is read: which rows, and what its columns are called here."""
 
     where: Where
+    rename: Assigned | None
+
+
+class Reading(TableReading, total=False):
+    """How data are read: keywords of every function that reads some; `read` says what each means."""
+
     unit: Assigned | None
     default: Assigned | None
-    rename: Assigned | None
 
 
 class MeasuredReading(Reading, total=False):

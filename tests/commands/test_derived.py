@@ -123,7 +123,10 @@ def test_defaults_may_be_constants_of_the_module() -> None:
 
 
 def test_how_data_are_read_is_declared_once_for_all_functions() -> None:
-    for name in ("train", "check", "validate", "curve", "compare", "advise", "counters"):
+    for name in (
+        *("train", "check", "validate", "curve", "compare", "advise", "counters"),
+        *("predict", "explain", "forecast"),
+    ):
         stated = {one.name: one for one in declared(name).keywords}
         fields = Reading.__annotations__.keys() | ({"keep"} & stated.keys())
         assert fields <= stated.keys()
@@ -133,6 +136,15 @@ def test_how_data_are_read_is_declared_once_for_all_functions() -> None:
             TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'wher'"
         ):
             getattr(fc, name)(wher={"m": 1})
+
+
+def test_a_run_predicts_by_the_keywords_of_predict() -> None:
+    keywords = dict(inspect.signature(fc.predict).parameters)
+    for name in ("run", "out", "overwrite"):
+        del keywords[name]
+    of_a_run = dict(inspect.signature(fc.Run.predict).parameters)
+    del of_a_run["self"]
+    assert of_a_run == keywords
 
 
 @pytest.mark.parametrize(
