@@ -426,6 +426,7 @@ def _scored(
     kinds = rows["op"].astype(str) + " " + fill_text(rows)["dtype_a"] + " " + bounds + "-bound"
     before = _of_model(run)[["group", "observed"]].astype({"group": str})
     as_trained = groups_of(rows, _grouped_by(model, None)).astype(str)
+    parts = model.parts(asked, answers["basis"])
     whole = answers[["predicted", "lower", "upper"]].assign(
         **{
             "observed": rows[metric].to_numpy(dtype=float),
@@ -445,7 +446,8 @@ def _scored(
                 ]
             ),
             "extrapolated": answers["extrapolated"],
-            **model.parts(asked, answers["basis"]),
+            "basis": parts["basis"].to_numpy(),
+            "part": parts["part"].to_numpy(),
             "source": rows["source"].astype(str) if "source" in rows else "",
         }
     )
@@ -684,7 +686,7 @@ def advise(
     )
     is_stated = np.isfinite(of_each)
     of_each = np.where(is_stated, of_each, errors["unseen_error"])
-    expectation = {
+    expectation: dict[str, Any] = {
         **errors,
         "errors": of_each,
         "trained": int(trained.metrics["data"]["n"]),

@@ -53,10 +53,12 @@ from .folds import (
     repeats_of,
     rows_in_other_folds,
 )
+from .intervals import log_ratio
 from .metrics import ape, by_group
 from .observers.early_stopping import EarlyStopping
 from .selection import CRITERIA, hopeless, select
 from .stated_error import parts_of_new, parts_of_trained
+from .unstated_families import unstated_families
 
 ENOUGH: Final = 5  # groups that are worth folds
 FOLDS: Final = ((50_000, 3),)
@@ -361,6 +363,13 @@ def compete(
     competition = Competition(
         both, tuple(analytic), tuple(contestants), selected, shown_scheme, tuple(notes), saved
     )
+    if families is None and "grouped" in both.schemes and not dataset.comparison.is_many:
+        predicted = both["grouped"].predictions[selected["grouped"]["name"]].to_numpy()
+        errors = log_ratio(dataset.y, predicted)
+        read = {str(name).partition("=")[0] for name in dataset.X if "=" in str(name)}
+        trace = unstated_families(dataset.rows, dataset.groups, errors, read=read, seed=seed)
+        if trace is not None:
+            competition = replace(competition, notes=(*notes, trace))
     if families is None or "grouped" not in both.schemes:
         return competition
     if not families.campaigns.enough:

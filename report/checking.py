@@ -279,7 +279,7 @@ def _scores(checked: Checked) -> Table:
         "new rows": checked.score,
         f"{left_out(checked.scheme)}, out of sample": checked.expected,
     }
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             name,
             f"{one.n:,}",

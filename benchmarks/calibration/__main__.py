@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ..shared_data import SHARED_DATA
+from .families import unstated
 from .measured import alone
 from .more_rows import more_rows
+from .other_pairs import other_pairs
 from .rows import Rows
 from .selection import (
     campaigns_of_four,
@@ -49,7 +51,9 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     one_large_group: 30,
     made_up_runs: 4,
     real_runs: 3,
+    other_pairs: 3,
     more_rows: 2,
+    unstated: 60,
     trained: 12,
     beyond_the_range: 20,
     seeds_of_the_demo: 6,
