@@ -257,9 +257,10 @@ def _client(cluster: str | Client) -> Client:
         return Client(cluster, timeout=_ANSWER, set_as_default=False)
     except Exception as error:  # what is no scheduler may answer anything
         problem = f"{cluster!r}: no scheduler answers ({one_line(error)})"
-        raise ParameterError(
-            "cluster", f"{problem}: give what `dask scheduler` prints, e.g. tcp://node1:8786"
-        ) from error
+        advice = "give what `dask scheduler` prints, e.g. tcp://node1:8786"
+        if cluster.startswith("tls"):
+            advice += ", and name certificate, key and authority in Dask's distributed.comm.tls"
+        raise ParameterError("cluster", f"{problem}: {advice}") from error
 
 
 async def _identity(address: str) -> None:
@@ -368,7 +369,9 @@ class _Remote:
                     {"broadcast": True} if homes is None else {"workers": [home]}
                 )
                 with suppress(OSError, KeyError):  # a worker that is lost meanwhile
-                    self._shared = needed, self._client.scatter(needed, hash=False, **where), home
+                    # in a list: of a dictionary each value would be sent by itself
+                    (sent,) = self._client.scatter([needed], hash=False, **where)
+                    self._shared = needed, sent, home
                     break
             else:
                 raise DataError(_MEMORY)

@@ -153,6 +153,14 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
     assert 8 <= len(list(tmp_path.iterdir())) <= 8 + 2  # what was begun, or done and not fetched
 
 
+def test_what_tasks_share_may_be_of_any_type(cluster: Running) -> None:
+    shared_values: list[Any] = [{"a": 1, "b": 2}, [1, 2], (1, 2), {1, 2}, None]
+    with workers(1, cluster.working()), pool(ordered=True) as each:
+        for shared in shared_values:
+            results = list(each.map(lambda task, shared: (task, shared), [1, 2, 3, 4], shared))
+            assert results == [(task, shared) for task in [1, 2, 3, 4]]
+
+
 def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +296,14 @@ def test_where_no_scheduler_answers_it_is_one_line(monkeypatch: pytest.MonkeyPat
             fc.train(cluster=wrong)  # type: ignore[arg-type]
         assert caught.value.parameter == "cluster"
         assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_scheduler_with_certificates_is_not_asked_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("flopcast.workers._ANSWER", 0.3)
+    with pytest.raises(ParameterError, match=r"distributed\.comm\.tls"):
+        fc.train(cluster="tls://127.0.0.1:9")
 
 
 def test_versions_that_differ_and_packages_that_lack_are_found() -> None:
