@@ -269,7 +269,8 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
             )
         if not Path(data).exists():
             raise DataError("no such file or folder", source=str(data))
-        check_no_run(Path(data))
+        if Path(data).is_dir():
+            check_no_run(Path(data))
         return [Path(data)]
     if isinstance(data, pd.DataFrame | readers.Measurements):
         return [data]
@@ -356,8 +357,9 @@ def load_measurements(
         devices=asked,
     )
     paths = paths_among(tables)
+    folders = [path for path in paths if path.is_dir()]
     with workers(jobs):
-        if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
+        if len(paths) == len(tables) and any(map(readers.is_dataset, folders)):
             measurements = readers.read_dataset(paths, options=options, where=where)
         else:
             measurements = readers.read(tables, options=options, where=where)

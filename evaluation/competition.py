@@ -31,6 +31,7 @@ from ..models.suite import (
     baselines,
     contenders,
     default_of,
+    names_of,
     of_prior,
     suite,
 )
@@ -275,9 +276,7 @@ def compete(
     if alone and scheme in schemes:
         schemes = (scheme,)
     if quick:
-        left_out = tuple(
-            each.name for each in suite(kind, columnar(dataset)) if each.name not in ran
-        )
+        left_out = tuple(name for name in names_of(kind, columnar(dataset)) if name not in ran)
         text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
         notes.append(remark("quick", text, ran=ran, left_out=left_out))
     elif models is None and kind == "default" and len(dataset) <= FEW_ROWS:

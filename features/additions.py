@@ -34,6 +34,8 @@ class Additions:
     @classmethod
     def of(cls, features: object, laws: object, metric: str) -> Self:
         """Take the arguments of `train`; ParameterError if a feature is neither a column nor a function."""
+        if features is None and laws is None:
+            return cls()
         if isinstance(features, str):
             features = values.columns("features", features)
         columns, functions = [], {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any, Final, Literal
 
@@ -130,13 +131,8 @@ def suite(
     that of every model. Raises DataError: a suite or a model does not exist (the message lists
     them), or none is left.
     """
-    if kind not in SUITES:
-        raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")
-    if kind == "literature":
-        members = _literature(data, seed)
-    else:
-        members = _default(data, seed)
-    names_of_suite = [member.name for member in members]
+    members = _members(kind, data, seed)
+    names_of_suite = list(members)
     if unknown := [name for name in (*(names or ()), *without) if name not in names_of_suite]:
         hint = nearest(
             unknown[0],
@@ -145,10 +141,34 @@ def suite(
         )
         raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: {hint}")
     chosen = set(names_of_suite if names is None else names) - set(without)
-    kept = [member for member in members if member.name in chosen]
+    kept = []
+    for name, make in members.items():
+        if name in chosen:
+            member = make()
+            if kind == "default" and not member.uses_unpaired:
+                member = replace(member, most_rows=_MOST_ROWS.get(name, LEARNT))
+            kept.append(member)
     if not kept:
         raise ParameterError("without", "leaves no model to run: it names all that are chosen")
     return kept
+
+
+def names_of(kind: str, data: Columnar) -> list[str]:
+    """Return the names of the models of a suite; raises as `suite`."""
+    return list(_members(kind, data, 0))
+
+
+def _members(kind: str, data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]:
+    """Return by name what makes each model of a suite."""
+    if kind not in SUITES:
+        raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")
+    if kind == "literature":
+        return _literature(data, seed)
+    return _default(data, seed)
+
+
+_MOST_ROWS: Final = {"MLP": LEARNT_BY_NETWORK}
+"""Rows that a model of the default suite learns from at most, where that is not `LEARNT`."""
 
 
 def of_prior(rows: int) -> tuple[str, ...]:
@@ -192,35 +212,38 @@ def contenders(scheme: str, candidates: Sequence[Candidate]) -> list[str] | None
     return may_be_chosen
 
 
-def _linear(seed: int) -> dict[str, Any]:
-    """Return the linear models of the literature by name."""
-    models: dict[str, Any] = {"OLS": OLS(), "NNLS": NNLS()}
+def _linear(seed: int) -> dict[str, Callable[[], BaseEstimator]]:
+    """Return by name what makes each linear model of the literature."""
+    models: dict[str, Callable[[], BaseEstimator]] = {"OLS": OLS, "NNLS": NNLS}
     bases: tuple[Literal["ols", "nnls"], ...] = ("ols", "nnls")
     directions: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
     criteria: tuple[Literal["aic", "bic"], ...] = ("aic", "bic")
     for base, direction, criterion in product(bases, directions, criteria):
         name = f"{base.upper()}/{direction.title()}/{criterion.upper()}"
-        models[name] = Stepwise(base=base, direction=direction, criterion=criterion)
-    models["Lasso"], models["Lasso/NNLS"] = (
-        Lasso(random_state=seed),
-        Lasso(positive=True, random_state=seed),
-    )
-    models["ElasticNet"] = ElasticNet(random_state=seed)
-    models["ElasticNet/NNLS"] = ElasticNet(positive=True, random_state=seed)
-    return models | {f"{base.upper()}/RFECV": RFECV(base=base, random_state=seed) for base in bases}
+        models[name] = partial(Stepwise, base=base, direction=direction, criterion=criterion)
+    for name, kind in (("Lasso", Lasso), ("ElasticNet", ElasticNet)):
+        models[name] = partial(kind, random_state=seed)
+        models[f"{name}/NNLS"] = partial(kind, positive=True, random_state=seed)
+    for base in bases:
+        models[f"{base.upper()}/RFECV"] = partial(RFECV, base=base, random_state=seed)
+    return models
 
 
 def _candidate(
-    name: str, learner: BaseEstimator, space: str, wrapped: BaseEstimator | None = None
+    name: str,
+    make: Callable[[], BaseEstimator],
+    space: str,
+    wrap: Callable[[BaseEstimator], BaseEstimator] | None = None,
 ) -> Candidate:
-    """Return a model of the literature, its properties read off the learner; ``wrapped``, if any, holds it."""
+    """Return a model of the literature, its properties read off the learner; what ``wrap`` makes, if any, holds it."""
+    learner = make()
     if isinstance(learner, Stepwise):
         family = f"{learner.base}/{learner.direction}"
     else:
         family = None
     return Candidate(
         name,
-        learner if wrapped is None else wrapped,
+        learner if wrap is None else wrap(learner),
         space,
         selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
         tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
@@ -229,17 +252,22 @@ def _candidate(
     )
 
 
-def _literature(data: Columnar, seed: int) -> list[Candidate]:
+def _literature(data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]:
     models = {
         **_linear(seed),
-        "RandomForest": Forest(random_state=seed),
-        "MLP": MLP(random_state=seed),
+        "RandomForest": partial(Forest, random_state=seed),
+        "MLP": partial(MLP, random_state=seed),
     }
-    return [_candidate(name, model, f"measured {data.noun}") for name, model in models.items()]
+    members = {}
+    for name, make in models.items():
+        members[name] = partial(_candidate, name, make, f"measured {data.noun}")
+    return members
 
 
-def _default(data: Columnar, seed: int) -> list[Candidate]:
-    """Return the literature's models, better fitted, and what goes beyond them: sums, then trees and networks, stacks.
+def _default(data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]:
+    """Return by name what makes the literature's models, better fitted, and what goes beyond them.
+
+    They are sums, then trees and networks, stacks.
 
     Sums of terms are fitted to relative error (weighted by 1/y²), the others to the logarithm.
     """
@@ -250,36 +278,25 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         f"log {data.noun}",
     )
     residuals = [LogResidual(base, learner, columns=data.seen()) for learner in (boosted, trees)]
-    terms = [*data.additive, "op=*"]
-    sums = {
-        **_linear(seed),
-        "ElasticNet/searched": ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed),
-    }
-    mlp, forest = MLP(random_state=seed), Forest(max_trees=128, max_work=2**20, random_state=seed)
-    candidates = [
-        Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
-        *(
-            _candidate(
-                name,
-                model,
-                RELATIVE,
-                RelativeError(make_pipeline(Columns(terms), model), floor=0.1),
-            )
-            for name, model in sums.items()
-        ),
-        Candidate("BoostedTrees", LogTarget(boosted), log),
-        Candidate(
-            "BoostedTrees/Residual", residuals[0], "log residual", preference=3, family="residual"
-        ),
-        Candidate(
-            "ExtraTrees/Residual", residuals[1], "log residual", preference=2, family="residual"
-        ),
-        _candidate("MLP", mlp, log, LogTarget(mlp)),
-        _candidate("RandomForest", forest, log, LogTarget(forest)),
-        Candidate(
-            "Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True
-        ),
-    ]
+    members: dict[str, Callable[[], Candidate]] = {}
+
+    def add(name: str, estimator: BaseEstimator, space: str, **about: Any) -> None:
+        members[name] = partial(Candidate, name, estimator, space, **about)
+
+    add("Additive", base, RELATIVE, preference=1, family="residual")
+    to_relative_error = partial(_relative, [*data.additive, "op=*"])
+    searched = partial(ElasticNet, l1_ratio=(0.1, 0.5, 0.9), random_state=seed)
+    for name, make in (*_linear(seed).items(), ("ElasticNet/searched", searched)):
+        members[name] = partial(_candidate, name, make, RELATIVE, to_relative_error)
+    add("BoostedTrees", LogTarget(boosted), log)
+    residual: dict[str, Any] = {"space": "log residual", "family": "residual"}
+    add("BoostedTrees/Residual", residuals[0], preference=3, **residual)
+    add("ExtraTrees/Residual", residuals[1], preference=2, **residual)
+    mlp = partial(MLP, random_state=seed)
+    forest = partial(Forest, max_trees=128, max_work=2**20, random_state=seed)
+    members["MLP"] = partial(_candidate, "MLP", mlp, log, LogTarget)
+    members["RandomForest"] = partial(_candidate, "RandomForest", forest, log, LogTarget)
+    add("Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True)
     if data.devices:
         smooth = Boosted(
             n_trees=250,
@@ -291,13 +308,7 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
             loss="huber",
             random_state=seed,
         )
-        candidates.append(
-            Candidate(
-                "BoostedTrees/Smooth",
-                LogResidual(base, smooth, columns=data.seen()),
-                "log residual",
-            )
-        )
+        add("BoostedTrees/Smooth", LogResidual(base, smooth, columns=data.seen()), "log residual")
     if PRIOR in data.roles:
         prior = Corrected(PRIOR, [name for name in VARIES if name in data.roles])
         of_prior: dict[str, Any] = {"space": "log residual", "family": "prior"}
@@ -326,22 +337,12 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
             else:
                 cv = 10
             pooled = Pooled(parts, cv=cv, random_state=seed)
-            candidates.append(Candidate(POOLED, pooled, preference=-1, **of_prior))
-        candidates += [
-            Candidate("Prior", prior, preference=6, **of_prior),
-            Candidate(
-                "ExtraTrees/Prior",
-                LogResidual(prior, trees, columns=data.seen()),
-                preference=7,
-                **of_prior,
-            ),
-            Candidate(
-                "BoostedTrees/Prior",
-                LogResidual(prior, boosted, columns=data.seen()),
-                preference=8,
-                **of_prior,
-            ),
-        ]
+            add(POOLED, pooled, preference=-1, **of_prior)
+        add("Prior", prior, preference=6, **of_prior)
+        of_trees = LogResidual(prior, trees, columns=data.seen())
+        add("ExtraTrees/Prior", of_trees, preference=7, **of_prior)
+        of_boosted = LogResidual(prior, boosted, columns=data.seen())
+        add("BoostedTrees/Prior", of_boosted, preference=8, **of_prior)
     if data.unpaired:
         shapes = list(data.shape_columns)
         mean = PrecisionTransfer(
@@ -349,15 +350,14 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         )
         stack = Transfer(_shape(data, seed), _stack(data, seed, [SHAPE_TIME]), shape_columns=shapes)
         both: dict[str, Any] = {"uses_unpaired": True, "family": "transfer", "expensive": True}
-        candidates += [
-            Candidate("Mean/Transfer", mean, log, preference=0, **both),
-            Candidate("Stack/Transfer", stack, log, preference=5, **both),
-        ]
-    limits = {"MLP": LEARNT_BY_NETWORK}
-    return [
-        one if one.uses_unpaired else replace(one, most_rows=limits.get(one.name, LEARNT))
-        for one in candidates
-    ]
+        add("Mean/Transfer", mean, log, preference=0, **both)
+        add("Stack/Transfer", stack, log, preference=5, **both)
+    return members
+
+
+def _relative(terms: Sequence[str], model: BaseEstimator) -> RelativeError:
+    """Return a sum of terms that is fitted to relative error."""
+    return RelativeError(make_pipeline(Columns(terms), model), floor=0.1)
 
 
 def additive_base(data: Columnar) -> AdditiveTime:

@@ -23,11 +23,9 @@ def with_drafts(rows: pd.DataFrame) -> pd.DataFrame:
 
     "none" is "". A row whose ``variant`` states otherwise is refused.
     """
-    if "op" not in rows or {SPECULATION, "variant"}.isdisjoint(rows.columns):
+    if {SPECULATION, "variant"}.isdisjoint(rows.columns):
         return rows
     serving = as_text(rows["op"]).eq(SERVING)
-    if not serving.any():
-        return rows
     nothing = pd.Series("", rows.index)
     stated = as_text(rows.get(SPECULATION, nothing))
     before = as_text(rows.get("variant", nothing))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from .. import values
 from ..errors import DataError, NoMeasurementsError, ParameterError, counted, few
-from ..operators.kinds.serving_run import SPECULATION
+from ..operators.kinds.serving_run import SERVING, SPECULATION
 from ..operators.operators import OPS, op_of
 from ..operators.work import each_word
 from ..remarks import Remark, remark
@@ -866,7 +866,8 @@ def prepared(
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
             account.add(remark("default-unused", text, column=column, value=value), len(rows))
-    rows = with_drafts(rows)
+    if "op" in rows and as_text(rows["op"]).eq(SERVING).any():
+        rows = with_drafts(rows)
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}
