@@ -13,7 +13,7 @@ in-place form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -22,30 +22,13 @@ from typing import Any
 import msgspec
 
 from ..errors import DataError
-from .work import BITS, canonical_dtype
+from .work import BITS, CATALOGUE, canonical_dtype
 
 Described = dict[str, Any]
 """What a call computes: `op`, `variant`, `layout`..., dimensions, `dtype_a`, `dtype_b`, `dtype_out`."""
 
 #: `c10::ScalarType` as an integer, as ``Concrete Inputs`` writes an argument ``dtype`` (PyTorch 2.13, c10/core).
-SCALAR_TYPES = {
-    0: "uint8",
-    1: "int8",
-    2: "int16",
-    3: "int32",
-    4: "int64",
-    5: "fp16",
-    6: "fp32",
-    7: "fp64",
-    11: "bool",
-    15: "bf16",
-    23: "fp8",
-    24: "fp8",
-    25: "fp8",
-    26: "fp8",
-    44: "fp8",
-    45: "fp4",
-}
+SCALAR_TYPES: dict[str, str] = CATALOGUE["scalar_types"]
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList"})
 _LARGEST = 2**62
 
@@ -199,7 +182,7 @@ class Call:
         """Return the format an argument ``dtype`` asks for, the default where it is None, absent or not recorded."""
         word = self.text(position)
         if word.isdecimal() and len(word) < 4:
-            return SCALAR_TYPES.get(int(word), default)
+            return SCALAR_TYPES.get(str(int(word)), default)
         return default
 
 
@@ -245,6 +228,14 @@ def require(condition: bool) -> None:
     """Raise NotToldError where the arguments are not those of the operator."""
     if not condition:
         raise NotToldError
+
+
+def readers_of(kind: str, readers: Mapping[str, CallReader]) -> dict[str, CallReader]:
+    """Return the reader of each call of a kind of operators, as the catalogue groups their names."""
+    found = {}
+    for group, read in readers.items():
+        found |= dict.fromkeys(CATALOGUE[kind][group], read)
+    return found
 
 
 def _at(values: Any, position: int) -> Any:

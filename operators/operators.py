@@ -25,62 +25,16 @@ from .op import RUN as RUN
 from .op import Dim
 from .op import Op as Op
 from .op import Work as Work
-from .work import coded, with_columns
+from .work import CATALOGUE, coded, with_columns
 
-_SHOWN = (
-    "gemm",
-    "batched_gemm",
-    "grouped_gemm",
-    "moe",
-    "conv",
-    "attention",
-    "attention_backward",
-    "elementwise",
-    "gather",
-    "collective",
-    "kernel",
-    "serving",
-    "application",
-    "frame",
-    "epoch",
-    "kernel_mean",
-    "softmax",
-    "layer_norm",
-    "rms_norm",
-    "reduction",
-    "softmax_backward",
-    "layer_norm_backward",
-    "rms_norm_backward",
-    "group_norm",
-    "group_norm_backward",
-    "batch_norm",
-    "batch_norm_inference",
-    "batch_norm_backward",
-    "add_rms_norm",
-    "loss",
-    "adam",
-    "sgd_momentum",
-    "add",
-    "mul",
-    "div",
-    "pow",
-    "addu",
-    "mulu",
-    "divu",
-    "powu",
-    "relu",
-    "tanh",
-    "gelu",
-    "copy",
-    "fill",
-)
-"""The order in which users see operators, and tables their dimensions; the others follow by file."""
 _KINDS = [
     import_module(f"{kinds.__name__}.{name}")
     for name in sorted(map(attrgetter("name"), iter_modules(kinds.__path__)))
 ]
 _FOUND: dict[str, Op] = {op.name: op for kind in _KINDS for op in kind.OPERATORS}
-OPS: dict[str, Op] = {name: _FOUND[name] for name in dict.fromkeys((*_SHOWN, *_FOUND))}
+OPS: dict[str, Op] = {
+    name: _FOUND[name] for name in {**dict.fromkeys(CATALOGUE["shown"]), **_FOUND}
+}
 """Every operator by its name in column ``op``."""
 ALIASES: dict[str, str] = {
     word: op.name for op in OPS.values() for word in op.aliases

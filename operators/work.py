@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -12,24 +15,11 @@ import pyarrow as pa
 
 from ..errors import DataError, few
 
-_SPELLINGS: dict[str, tuple[str, ...]] = {
-    "fp64": ("fp64", "float64", "double", "f64"),
-    "fp32": ("fp32", "float32", "float", "single", "f32"),
-    "tf32": ("tf32", "xf32", "tensorfloat32"),
-    "fp16": ("fp16", "float16", "half", "f16"),
-    "bf16": ("bf16", "bfloat16"),
-    "fp8": ("fp8", "f8", "bf8", "mxfp8", "e4m3", "e5m2", "e4m3fn", "e4m3fnuz", "e5m2fnuz"),
-    "fp6": ("fp6", "f6", "bf6", "mxfp6", "e2m3", "e3m2"),
-    "fp4": ("fp4", "f4", "mxfp4", "nvfp4", "fp4x2", "e2m1"),
-    "int64": ("int64", "i64", "long", "long int"),
-    "int32": ("int32", "i32", "int"),
-    "int16": ("int16", "i16", "short"),
-    "int8": ("int8", "i8", "char", "signed char"),
-    "int4": ("int4", "i4", "int4x2"),
-    "uint8": ("uint8", "u8", "byte", "unsigned char"),
-    "uint4": ("uint4", "u4"),
-    "bool": ("bool",),
-}
+CATALOGUE: Final[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("catalogue.toml").read_text("utf-8")
+)
+"""What operators and number formats are called."""
+_SPELLINGS: dict[str, list[str]] = CATALOGUE["formats"]
 _CANONICAL = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings}
 _NAMESPACE = re.compile(r"^(?:torch|c10|dtypes|numpy|np|jnp|tl)(?:\.|::)")
 #: PyTorch's narrow floats carry their bits: float8_e4m3fnuz (gfx942), float8_e4m3fn (gfx950), float4_e2m1fn_x2.
@@ -104,24 +94,7 @@ def _lookup(spelling: str) -> str | None:
     return _CANONICAL.get(plain)
 
 
-BITS = {
-    "fp64": 64,
-    "int64": 64,
-    "fp32": 32,
-    "tf32": 32,
-    "int32": 32,
-    "fp16": 16,
-    "bf16": 16,
-    "int16": 16,
-    "fp8": 8,
-    "int8": 8,
-    "uint8": 8,
-    "bool": 8,
-    "fp6": 6,
-    "fp4": 4,
-    "int4": 4,
-    "uint4": 4,
-}
+BITS: dict[str, int] = CATALOGUE["bits"]
 """Bits of one stored element; TF32 is stored as FP32, and sub-byte types are packed."""
 _WORDS = {"true": 1.0, "false": 0.0}
 

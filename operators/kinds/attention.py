@@ -29,7 +29,7 @@ from ..op import (
     only_format,
     sizes,
 )
-from ..work import element_bytes, numbers, texts
+from ..work import CATALOGUE, element_bytes, numbers, texts
 from .gemm import BATCH
 
 
@@ -240,7 +240,6 @@ class Signature:
         require(words[:1] != ["0"])  # each query would see its own key alone
 
 
-_FLASH_ATTN = Signature(causal=5, window=(6, 7))
 _VARLEN_OF_2024 = Signature(causal=10, packed=(3, 4, 5, 6), window=(11, 12))
 _VARLEN = Signature(causal=12, packed=(3, 4, 5, 6), window=(13, 14))
 
@@ -259,57 +258,10 @@ def varlen(call: Call) -> Described:
 
 
 ATEN: dict[str, CallReader] = {
-    "aten::scaled_dot_product_attention": Signature(causal=5, heads_first=True),
-    "aten::_scaled_dot_product_flash_attention": Signature(causal=4, heads_first=True),
-    "aten::_scaled_dot_product_efficient_attention": Signature(causal=6, heads_first=True),
-    "aten::_scaled_dot_product_cudnn_attention": Signature(causal=6, heads_first=True),
-    "aten::_scaled_dot_product_fused_attention_overrideable": Signature(causal=5, heads_first=True),
-    "aten::_flash_attention_forward": Signature(
-        causal=8, packed=(3, 4, 5, 6), window=(11, 12), untold=(13, 15)
-    ),
-    "aten::_cudnn_attention_forward": Signature(causal=10, heads_first=True, packed=(4, 5, 6, 7)),
-    "aten::_efficient_attention_forward": Signature(
-        causal=9, packed=(4, 5, 6, 7), mask_type=True, window=(13,), untold=(12,)
-    ),
-    "aten::_scaled_dot_product_flash_attention_backward": Signature(
-        11, 1, heads_first=True, backward=True
-    ),
-    "aten::_scaled_dot_product_efficient_attention_backward": Signature(
-        11, 1, heads_first=True, backward=True
-    ),
-    "aten::_scaled_dot_product_cudnn_attention_backward": Signature(
-        14, 1, heads_first=True, backward=True
-    ),
-    "aten::_scaled_dot_product_fused_attention_overrideable_backward": Signature(
-        13, 1, heads_first=True, backward=True
-    ),
-    "aten::_flash_attention_backward": Signature(
-        11, 1, packed=(6, 7, 8, 9), backward=True, window=(15, 16)
-    ),
-    "aten::_cudnn_attention_backward": Signature(
-        14, 1, heads_first=True, packed=(9, 10, 11, 12), backward=True
-    ),
-    "aten::_efficient_attention_backward": Signature(
-        14, 1, packed=(6, 7, 8, 9), backward=True, mask_type=True, window=(18,)
-    ),
-    "flash_attn::_flash_attn_forward": _FLASH_ATTN,
-    "flash_attn::_flash_attn_varlen_forward": Signature(
-        causal=9, packed=(3, 4, 5, 6), window=(10, 11)
-    ),
-    "flash_attn::_flash_attn_backward": Signature(
-        causal=11, query=1, backward=True, window=(12, 13)
-    ),
-    "flash_attn::_flash_attn_varlen_backward": Signature(
-        15, 1, packed=(9, 10, 11, 12), backward=True, window=(16, 17)
-    ),
-    "aiter::mha_fwd": _FLASH_ATTN,
-    "aiter::fmha_v3_fwd": _FLASH_ATTN,
     "aiter::mha_varlen_fwd": varlen,
     "aiter::fmha_v3_varlen_fwd": varlen,
-    "aiter::mha_batch_prefill": Signature(
-        causal=12, packed=(3, 4, 6, 7), paged=True, window=(13, 14)
-    ),
 }
+ATEN |= {name: Signature(**places) for name, places in CATALOGUE["attention"].items()}
 
 
 def _attention(make: Operands, row: Row) -> Run:

@@ -29,7 +29,7 @@ from ..op import (
     unknown,
     word,
 )
-from ..work import element_bytes, numbers, texts
+from ..work import CATALOGUE, element_bytes, numbers, texts
 from .gemm import BATCH
 
 AXES = ("d", "h", "w")
@@ -154,6 +154,7 @@ def convolution(
     *,
     bias: int = 2,
     transposed: int | bool = False,
+    extra: int = 7,
 ) -> CallReader:
     """Return what reads a forward convolution with its arguments at these positions.
 
@@ -177,12 +178,12 @@ def convolution(
         require(len(x.dims) == len(w.dims) and all(step > 0 for step in window[0]))
         axes = list(zip(x.dims[2:], w.dims[2:], *window, strict=True))
         if turned:
-            extra = _per_axis(call, _EXTRA.get(call.name.rstrip("_"), 7), len(w.dims) - 2)
+            added = _per_axis(call, extra, len(w.dims) - 2)
             sides = [
                 (side - 1) * step - 2 * pad + dil * (fil - 1) + 1
                 for side, fil, step, pad, dil in axes
             ]
-            y = (x.dims[0], w.dims[1] * group_count, *map(sum, zip(sides, extra, strict=True)))
+            y = (x.dims[0], w.dims[1] * group_count, *map(sum, zip(sides, added, strict=True)))
         else:
             sides = [
                 (side + 2 * pad - dil * (fil - 1) - 1) // step + 1
@@ -266,37 +267,11 @@ def _conv_layout(x: Tensor) -> str:
 
 
 #: Position of ``output_padding``; 7 in ``convolution`` and ``_convolution``.
-_EXTRA = {
-    "aten::cudnn_convolution_transpose": 3,
-    "aten::miopen_convolution_transpose": 4,
-    "aten::conv_transpose1d": 5,
-    "aten::conv_transpose2d": 5,
-    "aten::conv_transpose3d": 5,
-}
-_conv_nd = convolution(3, 4, 5, 6)
-_conv_transpose = convolution(3, 4, 7, 6, transposed=True)
-_miopen = convolution(4, 3, 5, 6)
 ATEN: dict[str, CallReader] = {
-    "aten::convolution": convolution(3, 4, 5, 8, transposed=6),
-    "aten::_convolution": convolution(3, 4, 5, 8, transposed=6),
-    "aten::convolution_overrideable": convolution(3, 4, 5, 8, transposed=6),
-    "aten::conv1d": _conv_nd,
-    "aten::conv2d": _conv_nd,
-    "aten::conv3d": _conv_nd,
-    "aten::cudnn_convolution_relu": _conv_nd,
-    "aten::cudnn_convolution": convolution(3, 2, 4, 5, bias=-1),
-    "aten::miopen_convolution": _miopen,
-    "aten::miopen_depthwise_convolution": _miopen,
-    "aten::miopen_convolution_relu": _conv_nd,
-    "aten::_conv_depthwise2d": convolution(4, 5, 6, -1, bias=3),
-    "aten::cudnn_convolution_transpose": convolution(4, 2, 5, 6, bias=-1, transposed=True),
-    "aten::miopen_convolution_transpose": convolution(5, 3, 6, 7, transposed=True),
-    "aten::conv_transpose1d": _conv_transpose,
-    "aten::conv_transpose2d": _conv_transpose,
-    "aten::conv_transpose3d": _conv_transpose,
     "aten::convolution_backward": convolution_backward,
     "aten::convolution_backward_overrideable": partial(convolution_backward, window_at=3),
 }
+ATEN |= {name: convolution(**places) for name, places in CATALOGUE["convolution"].items()}
 _PASSES = {"B": (True, False), "W": (False, True), "BW": (True, True)}
 """Gradients that a convolution of each direction makes: of data, of weights."""
 

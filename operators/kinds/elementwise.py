@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError
-from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require
+from ..call import Call, CallReader, Described, Tensor, broadcast, promote, readers_of, require
 from ..op import Dim, Measured, Op, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
 from ..vector import COLS, ELEMENTWISE_SPREAD, ROW_WISE_SPREAD, ROWS, VectorWork, as_rows, vector_op
-from ..work import BITS, as_numbers, element_bytes, numbers
+from ..work import BITS, CATALOGUE, as_numbers, element_bytes, numbers
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:
@@ -46,154 +46,6 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
 
 
 #: Operators with one tensor; those with a separate name, and those that give truth values.
-_UNARY = (
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sqrt",
-    "rsqrt",
-    "neg",
-    "abs",
-    "sigmoid",
-    "silu",
-    "mish",
-    "sin",
-    "cos",
-    "tan",
-    "atan",
-    "asin",
-    "acos",
-    "sinh",
-    "cosh",
-    "erf",
-    "erfc",
-    "erfinv",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "frac",
-    "sign",
-    "sgn",
-    "reciprocal",
-    "square",
-    "hardtanh",
-    "hardswish",
-    "hardsigmoid",
-    "elu",
-    "leaky_relu",
-    "softplus",
-    "selu",
-    "celu",
-    "relu6",
-    "threshold",
-    "clamp",
-    "clamp_min",
-    "clamp_max",
-    "nan_to_num",
-    "logit",
-    "bitwise_not",
-    "dropout",
-    "tril",
-    "triu",
-    "cumsum",
-    "flip",
-    "roll",
-    "relu",
-    "tanh",
-    "gelu",
-    "log_sigmoid_forward",
-)
-_TESTS = (
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "logical_not",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "isneginf",
-    "isposinf",
-)
-_BINARY = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "rsub",
-    "maximum",
-    "minimum",
-    "fmod",
-    "remainder",
-    "floor_divide",
-    "atan2",
-    "hypot",
-    "xlogy",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "masked_fill",
-    "prelu",
-    "__and__",
-    "__or__",
-    "__xor__",
-    "native_dropout_backward",
-    *(
-        f"{name}_backward"
-        for name in (
-            "threshold",
-            "sigmoid",
-            "tanh",
-            "gelu",
-            "silu",
-            "hardtanh",
-            "hardswish",
-            "hardsigmoid",
-            "leaky_relu",
-            "elu",
-            "softplus",
-            "mish",
-        )
-    ),
-)
-_TERNARY = (
-    "addcmul",
-    "addcdiv",
-    "where",
-    "lerp",
-    "mse_loss_backward",
-    "smooth_l1_loss_backward",
-    "huber_loss_backward",
-)
-_FLOATING = frozenset(
-    {
-        "div",
-        "exp",
-        "log",
-        "sqrt",
-        "rsqrt",
-        "sigmoid",
-        "sin",
-        "cos",
-        "tanh",
-        "erf",
-        "reciprocal",
-        "log2",
-        "log1p",
-        "atan2",
-    }
-)
 _PLAIN = {"relu": "relu", "tanh": "tanh", "gelu": "gelu"}
 _WITH_SCALAR = {"add": "addu", "sub": "addu", "mul": "mulu", "div": "divu", "pow": "powu"}
 _WITH_TENSOR = {"add": "add", "sub": "add", "mul": "mul", "div": "div", "pow": "pow"}
@@ -265,7 +117,9 @@ def _result(call: Call, promoted: str) -> str:
         if call.has(1):
             return promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at)))
         return promoted
-    if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")):
+    if kind in CATALOGUE["elementwise"]["floating"] and promoted.startswith(
+        ("int", "uint", "bool")
+    ):
         return "fp32"
     return promoted
 
@@ -340,45 +194,19 @@ def _stepped(op: str, call: Call, params: list[Tensor]) -> Described:
     return {"op": op, "variant": call.kind, "rows": 1, "cols": total, **formats}
 
 
-_FOREACH = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "lerp",
-    "addcmul",
-    "addcdiv",
-    "sqrt",
-    "neg",
-    "exp",
-    "abs",
-    "sigmoid",
-    "reciprocal",
-    "maximum",
-    "minimum",
-    "clamp_min",
-    "clamp_max",
-    "copy",
-    "zero",
-)
-_GATED = ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul")
-ATEN: dict[str, CallReader] = {
-    **{f"aten::{name}": pointwise(1) for name in _UNARY},
-    **{f"aten::{name}": pointwise(2) for name in _BINARY},
-    **{f"aten::{name}": pointwise(3) for name in _TERNARY},
-    **{f"aten::{name}": pointwise(2, truth=True) for name in _TESTS},
-    **{f"{space}::{name}": gated for space in ("sgl_kernel", "_C", "aiter") for name in _GATED},
-    **{f"{space}::rotary_embedding": rotary for space in ("sgl_kernel", "_C")},
-    **{
-        f"aten::upsample_{name}": upsample
-        for name in ("nearest1d", "nearest2d", "nearest3d", "bilinear2d", "bicubic2d")
-    },
-    **{f"aten::_foreach_{name}": foreach for name in _FOREACH},
-    "aten::_fused_adam": fused_adam,
-    "aten::_fused_adamw": fused_adam,
-    "aten::_fused_sgd": fused_sgd,
+_READERS = {
+    "unary": pointwise(1),
+    "binary": pointwise(2),
+    "ternary": pointwise(3),
+    "tests": pointwise(2, truth=True),
+    "upsample": upsample,
+    "foreach": foreach,
+    "gated": gated,
+    "rotary": rotary,
+    "adam": fused_adam,
+    "sgd": fused_sgd,
 }
+ATEN: dict[str, CallReader] = readers_of("elementwise", _READERS)
 
 
 def _one_operand(make: Operands, row: Row) -> Run:

@@ -15,7 +15,17 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError, few
-from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require, row_major
+from ..call import (
+    Call,
+    CallReader,
+    Described,
+    Tensor,
+    broadcast,
+    promote,
+    readers_of,
+    require,
+    row_major,
+)
 from ..op import Dim, Measured, Op, Operands, Row, Run, only_format, sizes, unknown, word
 from ..work import coded, element_bytes, numbers, texts
 
@@ -335,74 +345,21 @@ def skinny_fp8(call: Call) -> Described:
     return described | {"dtype_out": (written or ["bf16"])[0], "scale_block": "tensor"}
 
 
-_FP8_PRODUCTS = (
-    "aiter::gemm_a8w8",
-    "aiter::gemm_a8w8_CK",
-    "aiter::gemm_a8w8_ck",
-    "aiter::gemm_a8w8_ASM",
-    "aiter::gemm_a8w8_asm",
-    "aiter::gemm_a8w8_bpreshuffle",
-    "aiter::gemm_a8w8_bpreshuffle_ck",
-    "aiter::gemm_a8w8_bpreshuffle_cktile",
-    "vllm::rocm_aiter_gemm_w8a8",
-    "vllm::rocm_aiter_gemm_a8w8",
-    "vllm::rocm_per_tensor_float_w8a8_scaled_mm_impl",
-    "sgl_kernel::fp8_scaled_mm",
-    "sgl_kernel::int8_scaled_mm",
+_READERS: tuple[CallReader, ...] = (
+    mm,
+    int_mm,
+    addmm,
+    linear,
+    scaled_mm,
+    grouped_mm,
+    cutlass_scaled_mm,
+    skinny_product,
+    skinny_fp8,
+    narrow_product,
+    block_product,
+    fp4_product,
 )
-_BLOCK_PRODUCTS = (
-    "aiter::gemm_a8w8_blockscale",
-    "aiter::gemm_a8w8_blockscale_ck",
-    "aiter::gemm_a8w8_blockscale_cktile",
-    "aiter::gemm_a8w8_blockscale_bpreshuffle",
-    "aiter::gemm_a8w8_blockscale_bpreshuffle_ck",
-    "aiter::gemm_a8w8_blockscale_bpreshuffle_cktile",
-    "aiter::gemm_a8w8_blockscale_bpreshuffle_asm",
-    "aiter::flatmm_a8w8_blockscale_asm",
-    "vllm::rocm_aiter_gemm_w8a8_blockscale",
-    "vllm::rocm_aiter_gemm_a8w8_blockscale",
-    "vllm::rocm_aiter_triton_gemm_a8w8_blockscale",
-    "vllm::apply_w8a8_block_fp8_linear",
-    "vllm::w8a8_block_fp8_matmul_func",
-    "vllm::w8a8_triton_block_scaled_mm_func",
-    "sglang::fp8_blockwise_scaled_mm",
-    "sgl_kernel::fp8_blockwise_scaled_mm",
-    "sglang::w8a8_block_fp8_matmul",
-)
-_FP4_PRODUCTS = (
-    "aiter::gemm_a4w4",
-    "aiter::gemm_a4w4_asm",
-    "aiter::gemm_a4w4_blockscale",
-    "aiter::gemm_a4w4_blockscale_tune",
-    "aiter::gemm_afp4wfp4",
-    "vllm::rocm_aiter_gemm_a4w4",
-)
-
-ATEN: dict[str, CallReader] = {
-    "aten::mm": mm,
-    "aten::bmm": mm,
-    "aten::matmul": mm,
-    "aten::mv": mm,
-    "aten::dot": mm,
-    "aten::_int_mm": int_mm,
-    "aten::addmm": addmm,
-    "aten::baddbmm": addmm,
-    "aten::addmv": addmm,
-    "aten::_addmm_activation": addmm,
-    "aten::linear": linear,
-    "aten::_scaled_mm": scaled_mm,
-    "aten::_grouped_mm": grouped_mm,
-    "aiter::gemm_a16w16": linear,
-    "vllm::rocm_unquantized_gemm": linear,
-    "vllm::rocm_unquantized_gemm_impl": linear,
-    "_C::cutlass_scaled_mm": cutlass_scaled_mm,
-    "_rocm_C::wvSplitK": skinny_product,
-    "_rocm_C::LLMM1": skinny_product,
-    "_rocm_C::wvSplitKQ": skinny_fp8,
-    **dict.fromkeys(_FP8_PRODUCTS, narrow_product),
-    **dict.fromkeys(_BLOCK_PRODUCTS, block_product),
-    **dict.fromkeys(_FP4_PRODUCTS, fp4_product),
-}
+ATEN: dict[str, CallReader] = readers_of("gemm", {read.__name__: read for read in _READERS})
 _WRITTEN = {"int8": "int32", "fp8": "bf16"}  # formats of results that are wider than the operands
 
 
