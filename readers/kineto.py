@@ -71,7 +71,7 @@ from .kineto_decode import (
     decode,
     decode_whole,
     inputs_of,
-    op_id_of,
+    op_ids_of,
     records_of,
     refusing,
     uncollected,
@@ -256,9 +256,10 @@ def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
 def _ids(document: Document, operators: IntArray) -> IntArray:
     """Return the numbers of operators, `MISSING` for -1; they are read from the file on demand."""
     distinct, place = np.unique(operators, return_inverse=True)
-    raw = document.operators.raw
-    ids = [MISSING if number < 0 else op_id_of(raw[number]) for number in distinct.tolist()]
-    return np.array(ids, dtype=np.int64)[place]
+    ids = np.full(len(distinct), MISSING)
+    called = distinct >= 0
+    ids[called] = op_ids_of(document.operators.raw.take(distinct[called]))
+    return ids[place]
 
 
 def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArray:
@@ -315,7 +316,7 @@ def first_with(wanted: IntArray, numbers: IntArray) -> IntArray:
 
 # The columns of the dispatch table from the events and their links.
 
-_KINDS = {Category.KERNEL: KERNEL, Category.MEMCPY: MEMCPY, Category.MEMSET: MEMSET}
+_KINDS = {"kernel": KERNEL, "gpu_memcpy": MEMCPY, "gpu_memset": MEMSET}
 _OF_LIBRARY = re.compile("ncclDevKernel|ncclKernel_|mscclKernel")
 _CALL = re.compile(r"\bc10d::_?(\w+?)_?(?=;|$)")
 _COPY = re.compile(r"Memcpy (\w+) \(.*\)")
@@ -335,7 +336,7 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     bits = dtypes.map(BITS).fillna(0).to_numpy(dtype=np.int64)
     is_countable = (bits > 0) & (elements >= 0) & (elements < 2**56)
     return {
-        "kind": _words([_KINDS[category] for category in gpu.categories]),
+        "kind": _words([_KINDS[category.word] for category in gpu.categories]),
         "rank": integers(np.full(len(gpu), document.rank, dtype=np.int64)),
         "process": _process(document, links),
         "gpu": integers(gpu.integers["device"]),
@@ -394,7 +395,8 @@ def operator_columns(document: Document, links: Links) -> dict[str, Any]:
     calls, call = np.unique(links.operator, return_inverse=True)
     called = calls >= 0
     names = operators.names
-    records = records_of(operators.raw[place] for place in calls[called])
+    arguments = operators.raw.take(calls[called])
+    records = records_of(arguments)
     observed = (
         len(records) > 0 and bool((records > 0).all()) and len(np.unique(records)) == len(records)
     )
@@ -405,10 +407,7 @@ def operator_columns(document: Document, links: Links) -> dict[str, Any]:
         "op_name": _words(["" if place < 0 else names[place] for place in calls]).take(call),
         "op_id": integers(record_id if observed else links.op_id),
         "op_stack": links.nesting.stacks(calls, names).take(call),
-        "op_inputs": _words(
-            ([] if called.all() else [""])
-            + inputs_of(operators.raw[place] for place in calls[called])
-        ).take(call),
+        "op_inputs": _words([""] * int((~called).sum()) + inputs_of(arguments)).take(call),
     }
 
 
@@ -559,7 +558,7 @@ def _launched(document: Document, links: Links) -> pd.DataFrame:
 
 def _table(events: Events, places: IntArray, start_ns: IntArray, end_ns: IntArray) -> pd.DataFrame:
     """Return name, number of the call, and times of the ranges at these places."""
-    calls = np.array([op_id_of(events.raw[place]) for place in places], dtype=np.int64)
+    calls = op_ids_of(events.raw.take(places))
     names = np.array([events.names[place] for place in places], dtype=object)
     return pd.DataFrame({"name": names, "call": calls, "start_ns": start_ns, "end_ns": end_ns})
 

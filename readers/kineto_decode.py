@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from bisect import bisect_right
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -73,7 +72,7 @@ class Events:
     integers: dict[str, IntArray] = field(default_factory=dict)
     sizes: dict[str, IntArray] = field(default_factory=dict)
     words: dict[str, list[str]] = field(default_factory=dict)
-    raw: Sequence[Buffer] = field(default_factory=list)
+    raw: Texts = field(default_factory=lambda: Texts())
 
     def __len__(self) -> int:
         return len(self.names)
@@ -216,18 +215,18 @@ def _document(parts: Iterable[Piece]) -> Document:
     )
 
 
-def op_id_of(arguments: Buffer) -> int:
-    """Return the number of the call of an operator, `MISSING` where it has none."""
-    return _OPERATOR.decode(arguments).op_id
+def op_ids_of(arguments: Sequence[Buffer]) -> IntArray:
+    """Return the numbers of calls of operators, `MISSING` where there is none."""
+    numbers = [called.op_id for called in _OPERATOR.decode_each(arguments)]
+    return np.array(numbers, dtype=np.int64)
 
 
-def inputs_of(arguments: Iterable[Buffer]) -> list[str]:
+def inputs_of(arguments: Sequence[Buffer]) -> list[str]:
     """Return the inputs of operators as JSON: those of "dims", "types", "strides", "values" that the file has."""
     decoder = Forgiving(OperatorInputs)
     text_of: dict[tuple[bytes, ...], str] = {}
     texts: list[str] = []
-    for raw in arguments:
-        fields = decoder.decode(raw)
+    for fields in decoder.decode_each(arguments):
         key = (bytes(fields.dims), bytes(fields.types), bytes(fields.strides), bytes(fields.values))
         text = text_of.get(key)
         if text is None:
@@ -238,10 +237,10 @@ def inputs_of(arguments: Iterable[Buffer]) -> list[str]:
     return texts
 
 
-def records_of(arguments: Iterable[Buffer]) -> IntArray:
+def records_of(arguments: Sequence[Buffer]) -> IntArray:
     """Return the numbers of calls in an execution trace of the same run, 0 where there is none."""
     decoder = Forgiving(OperatorRecord)
-    return np.array([decoder.decode(raw).number for raw in arguments], dtype=np.int64)
+    return np.array([one.number for one in decoder.decode_each(arguments)], dtype=np.int64)
 
 
 class _Group:
@@ -328,24 +327,32 @@ class _Group:
         )
 
     def _add(self, events: list[Event], numbers: IntArray) -> None:
-        threads, words = self._threads, self._words
-        places = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
-        self._places.add(np.array(places, dtype=np.int64))
-        self._names += [words.setdefault(event.name, event.name) for event in events]
+        threads = list(map(attrgetter("pid", "tid"), events))
+        for thread in dict.fromkeys(threads):
+            self._threads.setdefault(thread, len(self._threads))
+        places = map(self._threads.__getitem__, threads)
+        self._places.add(np.fromiter(places, np.int64, len(events)))
+        self._names += self._once(list(map(attrgetter("name"), events)))
         if self._decoder is None:
             self._raw.add([event.args for event in events])
             return
         self._numbers.add(numbers)
-        self._categories += [event.cat for event in events]
-        arguments = [self._decoder.decode(event.args) for event in events]
+        self._categories += map(attrgetter("cat"), events)
+        arguments = self._decoder.decode_each([event.args for event in events])
         for name, column in self._columns.items():
             values = map(attrgetter(name), arguments)
             if isinstance(column, list):
-                column += [words.setdefault(word, word) for word in values]
+                column += self._once(list(values))
                 continue
             if column.width > 1:
                 values = chain.from_iterable(values)
             column.add(np.fromiter(values, np.int64, len(events) * column.width))
+
+    def _once(self, words: list[str]) -> Iterable[str]:
+        """Return the words, those that are equal as one object."""
+        for word in dict.fromkeys(words):
+            self._words.setdefault(word, word)
+        return map(self._words.__getitem__, words)
 
 
 class Growing:
@@ -375,7 +382,7 @@ class Growing:
         self._filled = filled
 
 
-class Texts(Sequence[Buffer]):
+class Texts:
     """Many short texts, the bytes of some thousands of them in one object."""
 
     def __init__(self) -> None:
@@ -393,12 +400,17 @@ class Texts(Sequence[Buffer]):
     def __len__(self) -> int:
         return self._begins[-1]
 
-    def __getitem__(self, place: Any) -> Any:
-        part = bisect_right(self._begins, place) - 1
-        ends = self._ends[part]
-        local = place - self._begins[part]
-        begin = ends[local - 1] if local else 0
-        return self._texts[part][begin : ends[local]]
+    def take(self, places: IntArray) -> list[bytes]:
+        """Return the texts at these places, which ascend."""
+        taken: list[bytes] = []
+        bounds = np.searchsorted(places, self._begins)
+        for part, text in enumerate(self._texts):
+            local = places[bounds[part] : bounds[part + 1]] - self._begins[part]
+            ends = self._ends[part]
+            begins = np.r_[0, ends[:-1]][local].tolist()
+            bounds_of = zip(begins, ends[local].tolist(), strict=True)
+            taken += [text[begin:end] for begin, end in bounds_of]
+        return taken
 
 
 def _nanoseconds(times: FloatArray) -> IntArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union
 
@@ -61,9 +62,11 @@ class Category(Enum):
     OVERHEAD = "overhead"
     OTHER = ""
 
+    word: str
     group: Group
 
     def __init__(self, word: str) -> None:
+        self.word = word  # as `value`, which takes longer to ask for
         self.group = _GROUP_OF.get(word, Group.NONE)
 
     @classmethod
@@ -245,6 +248,13 @@ class Forgiving(Generic[S]):
             return self._decoder.decode(raw)
         except msgspec.ValidationError:
             return self.field_by_field(values_of(raw))
+
+    def decode_each(self, raws: Sequence[msgspec.Raw | bytes]) -> list[S]:
+        """Return the objects with their usable fields."""
+        try:
+            return list(map(self._decoder.decode, raws))
+        except msgspec.ValidationError:
+            return [self.decode(raw) for raw in raws]
 
     def field_by_field(self, values: Any) -> S:
         """Return the object from generic JSON values."""
