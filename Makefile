@@ -20,8 +20,8 @@ AGAIN = || { OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --last-failed --last-f
 
 # New shapes on one GPU, products on another GPU, and whether linear scaling holds.
 demo: .venv/.run
-	$(BIN)/python train.py --target MI300X --quick --short --quiet --out runs/alone
-	$(BIN)/python train.py --models $(DEMO) --short --quiet --out runs/demo
+	$(BIN)/python train.py --target MI300X --quick --short --out runs/alone
+	$(BIN)/python train.py --models $(DEMO) --short --out runs/demo
 	$(BIN)/python validate.py --short --out runs/linear
 
 # Lint, types, all tests. A worker a core, each with one thread, and the types, which take one, beside them.

@@ -63,7 +63,7 @@ def command(
     from ..report.terminal import show, shown_progress
 
     with shown_progress(
-        "cross-validation", first="reading the measurements", quiet=as_json or quiet
+        "cross-validation", first="reading the measurements", quiet=as_json or quiet or short
     ) as progress:
         # here: what these import takes seconds, and the options are checked before
         from ..api.targets import Runs, train_each

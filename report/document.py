@@ -264,9 +264,7 @@ class Document:
     closing: Sequence[
         Part
     ] = ()  # what a terminal prints last, where its reader looks; pages leave it out
-    short: Sequence[
-        Part
-    ] = ()  # the answer in a few lines: of ``--short``, in place of all above but the title
+    short: Sequence[Part] = ()  # the answer in a few lines: of ``--short``, in place of all above
     offer: str = ""  # what would write files, which a terminal says after that where there are none
     footer: Sequence[
         Part

@@ -109,7 +109,8 @@ def show(
         print_json(files.dumps(document.data, missing=True))
         return
     if short:
-        document = replace(document, lead="", opening=document.short, sections=[], closing=[])
+        answer = document.short
+        document = replace(document, title="", lead="", opening=answer, sections=[], closing=[])
     if document.offer and not written:
         said = Lines([Line(f"Nothing was written: {document.offer}.")])
         document = replace(document, closing=[*document.closing, said])

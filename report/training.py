@@ -86,9 +86,8 @@ _COUNTED: Final = ("pairs of host and target", "workloads", "groups")
 _SURE, _MUCH = 1.645, 1.25
 """Standard deviations, and times as much, by which a part must err more than all rows to be named in a line."""
 """Labels of `counts` that say how much the errors rest on."""
-_ANSWERED: Final = {"kfold": "known groups", "grouped": "new groups"}
-"""The rows that the model of a scheme answers."""
 _WHOLE: Final = {
+    "kfold": "rows left out at random, ",
     "grouped": "whole groups left out, ",
     "campaign": "whole campaigns left out, ",
 }
@@ -281,7 +280,7 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
         lead=f"Predicted: {metric(first)}; a model for each target",
         sections=sections,
         closing=[lines(saved or [_UNSAVED], medium="terminal")],
-        short=parts,
+        short=[lines([f"{first['host']} → {', '.join(runs)}"], tone="strong"), *parts],
         footer=footer(next(iter(runs.values())).get("provenance") or {}),
         data={
             "schema": 1,
@@ -311,10 +310,10 @@ def metric(data: Metrics) -> str:
 def left_out(name: str) -> str:
     """Say in two words what is predicted under a scheme."""
     words = {
-        "kfold": "shuffled workloads",
-        "grouped": "unseen groups",
+        "kfold": "known groups",
+        "grouped": "new groups",
         "range": "sizes outside the trained range",
-        "campaign": "unseen campaigns",
+        "campaign": "new campaigns",
     }
     words |= {"sibling": "new devices of a trained family", "stranger": "devices of new families"}
     return words.get(name, name)
@@ -560,41 +559,62 @@ def _answering(schemes: Sequence[Metrics]) -> list[str]:
 
 
 def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
-    """Say what was predicted, in a line for each question which model answers it and how well, and what to do next."""
+    """Say what is predicted, how well for each question, which model answers it, and what to do next."""
     data = metrics.get("data") or {}
-    of = dict(counts(data))
     first = [
         f"{value} {agreed(value, label)}"
-        for label, value in of.items()
+        for label, value in dict(counts(data)).items()
         if label.startswith(_COUNTED)
     ]
     rows_of = ", ".join(first).replace(" of host and target", "")
-    said = [f"Predicted: {metric(data)}; learnt from {rows_of}"]
-    schemes = (metrics.get("intervals") or {}).get("schemes") or {}
-    verb = "Saved" if saved else "Fitted"
-    for cv in metrics.get("cv") or []:
-        chosen = cv.get("selected")
-        if not chosen:
-            continue
-        rules = {row["name"]: row for row in (simplest(cv), reference(cv)) if row}
-        rules.pop(chosen["name"], None)
-        beside = ", ".join(f"{name} {percent(row.get('e_out'))}" for name, row in rules.items())
-        line = f"{verb} for {_ANSWERED.get(cv['scheme'], left_out(cv['scheme']))}: {chosen['name']}"
-        line += f" errs by {percent(chosen.get('e_out'))}"
-        if beside:
-            line += f" ({beside})"
-        held = (schemes.get(cv["scheme"]) or {}).get("coverage")
-        if held is not None:
-            line += f"; {100 * metrics['intervals']['level']:.0f} % intervals hold {share(held)}"
-        if cv["scheme"] == "grouped" and (new := _new_campaign(metrics)):
-            line += f"; new campaigns: {percent(new['e_out'])}"
-        said.append(f"{line}.")
-    for cv in metrics.get("cv") or []:
-        if worse := _worse_part(cv):
-            said[-1] += f" Known groups of {worse[0]} trained rows: {percent(worse[1])}."
+    head = Line(f"{title(data)}: {metric(data)}, learnt from {rows_of}", "strong")
+    answered = [cv for cv in metrics.get("cv") or [] if cv.get("selected")]
+    if not answered:
+        return [Lines([head], medium="terminal")]
+    said = _short_table(metrics, answered)
+    names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in answered}
+    if len(set(names.values())) == 1:
+        models = next(iter(names.values()))
+    else:
+        models = ", ".join(f"{name} for {question}" for question, name in names.items())
+    said.append(f"Mean errors out of sample. {'Saved' if saved else 'Fitted'}: {models}")
     if run is not None:
         said.append(f"Next: flopcast predict {shlex.quote(str(run))} NEW.csv{asked(data)}")
-    return [lines(said, medium="terminal")]
+    return [Lines([head, *lines(said).lines], medium="terminal")]
+
+
+def _short_table(metrics: Metrics, schemes: Sequence[Metrics]) -> list[str]:
+    """Return a line for each question: the error of the model, those of the rules, intervals, the worst part."""
+    rules = {row["name"]: row for cv in schemes for row in (simplest(cv), reference(cv)) if row}
+    intervals = metrics.get("intervals") or {}
+    level = intervals.get("level")
+    heads = ["mean error of", "flopcast", *rules]
+    if level:
+        heads.append(f"{100 * level:.0f} % held")
+    body = [[*heads, "at worst"]]
+    for cv in schemes:
+        row = [left_out(cv["scheme"]), percent(cv["selected"].get("e_out"))]
+        errors = {rule["name"]: rule.get("e_out") for rule in cv.get("baselines") or []}
+        row += [percent(errors.get(name)) for name in rules]
+        if level:
+            held = (intervals.get("schemes") or {}).get(cv["scheme"]) or {}
+            row.append(share(held.get("coverage")))
+        worst = ""
+        if part := _worse_part(cv):
+            worst = f"{part[0]} rows {percent(part[1])}"
+        if cv["scheme"] == "grouped" and (new := _new_campaign(metrics)):
+            worst = f"new campaigns {percent(new['e_out'])}"
+        body.append([*row, worst])
+    if not any(row[-1] for row in body[1:]):
+        body = [row[:-1] for row in body]
+    widths = [max(map(len, column)) for column in zip(*body, strict=True)]
+    said = []
+    for first, *others in body:
+        cells = [first.ljust(widths[0])]
+        for cell, width in zip(others, widths[1:], strict=True):
+            cells.append(cell.rjust(width))
+        said.append("  ".join(cells).rstrip())
+    return said
 
 
 def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
@@ -1019,7 +1039,7 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     worst = (schemes.get("grouped") or {}).get("worst_groups") or []
     held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
     heads = columns("group", numbers=("rows", "covered"))
-    groups = Table(heads, rows(held_least), "unseen groups covered least", medium=medium)
+    groups = Table(heads, rows(held_least), "new groups covered least", medium=medium)
     outside = []
     for texts in (beyond, wider):
         outside.append(Lines([Line(one) for one in texts], medium=medium))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from html import escape
 from math import isnan
 from typing import Any, Final
 
@@ -54,7 +53,7 @@ from .figures import (
     styled,
     thinned,
 )
-from .formats import counted, figure, formatted
+from .formats import counted, escape, figure, formatted
 from .predictions import workload
 from .static_figures import Drawing
 
@@ -139,10 +138,24 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
             ),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
-        short=[lines([asked(result), answer])],
+        short=[lines([QUESTION], tone="strong"), lines([asked(result), _in_short(pooled)])],
         data=validation_json(result),
         offer="--out FOLDER writes the page",
     )
+
+
+def _in_short(pooled: ClassFinding) -> str:
+    """Return the verdict on the first law, its error out of sample, and the law or line that errs least."""
+    first = pooled.laws[0]
+    why = str(first.verdict.why).removeprefix("fails: ")
+    sentence = f"{_ANSWERS[first.verdict.outcome]}: {first.law} {why}"
+    error = next((one.mape for one in pooled.explanations if one.law == first.law), None)
+    if error:
+        sentence += f", errs by {_percent(error)}"
+    if not pooled.explanations or pooled.explanations[0].law == first.law:
+        return f"{sentence}."
+    best = pooled.explanations[0]
+    return f"{sentence}. Least error: {_percent(best.mape)} by {best.law}."
 
 
 def _next(pooled: ClassFinding) -> list[Line]:

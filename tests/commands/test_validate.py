@@ -106,7 +106,7 @@ def test_short_is_the_answer_alone(measured: Path) -> None:
     devices = ("--host", "MI300X", "--target", "MI355X")
     whole, short = (run(measured, *devices, *more)[1] for more in ((), ("--short",)))
     assert short.splitlines()[:2] == whole.splitlines()[:2]
-    assert short.splitlines()[2].startswith(("No", "Yes", "These data"))
+    assert short.splitlines()[2].startswith(("No: ", "Yes", "These data"))
     assert len(short.splitlines()) < 8 < len(whole.splitlines())
 
 
