@@ -197,7 +197,10 @@ class Check(Result):
         return replace(correction, **ends)
 
     def __repr__(self) -> str:
-        return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
+        said = self.verdict
+        if self.facts.all_trained:
+            said = "proves nothing, trained on all of these rows"
+        return f"<Check of {self.facts.run}: {said}, {self.found.score.n} rows>"
 
 
 @spelt_out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +40,18 @@ from .document import (
     upcoming,
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, farthest, styled
-from .formats import NONE, clock, counted, figure, formatted, number, percent, share, significant
+from .formats import (
+    NONE,
+    clock,
+    counted,
+    escape,
+    figure,
+    formatted,
+    number,
+    percent,
+    share,
+    significant,
+)
 from .predictions import stated_error, workload
 from .static_figures import Drawing
 from .training import left_out, metric, title
@@ -696,12 +706,12 @@ def _enough(part: pd.DataFrame, way: str) -> str:
         return f"{way}: no answer for the rows held out"
     first = part[part["e_out"] <= ENOUGH * best].iloc[0]
     last = part.iloc[-1]
+    agree = "is" if first["rows"] == 1 else "are"
     if len(part) == 1:
         return f"{way}: {percent(last['e_out'])} with {counted(int(last['rows']), 'row')}"
     if first["rows"] == last["rows"]:
         return f"{way}: {percent(last['e_out'])} with {last['rows']:,} rows, and still falling"
     return (
-        f"{way}: {percent(first['e_out'])} with {counted(int(first['rows']), 'row')}; "
-        f"{last['rows']:,} give "
-        f"{percent(last['e_out'])}"
+        f"{way}: {counted(int(first['rows']), 'row')} {agree} enough, {percent(first['e_out'])}; "
+        f"{last['rows']:,} give {percent(last['e_out'])}"
     )

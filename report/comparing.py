@@ -73,9 +73,9 @@ def runs_document(
     heads = []
     for one in schemes:
         if one.paired is None:
-            errors = (NONE, NONE)
-        else:
-            errors = (percent(one.paired.first), percent(one.paired.second))
+            heads.append(Headline(left_out(one.scheme), "cannot be compared", "", said[one.scheme]))
+            continue
+        errors = (percent(one.paired.first), percent(one.paired.second))
         first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
         heads.append(Headline(left_out(one.scheme), second, first, said[one.scheme]))
     lacking = lines_of_missing(metrics, common)
@@ -89,7 +89,7 @@ def runs_document(
             "settings",
             "Settings",
         ),
-        *(_scheme(one, names, metrics) for one in schemes),
+        *(_scheme(one, names, metrics) for one in schemes if one.paired is not None),
         Section(
             "What both runs share",
             [_settings(equal, names, "", folded=counted(len(equal), "equal setting"))],

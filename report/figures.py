@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
-from .formats import distinct, percent, shortened
+from .formats import distinct, escape, percent, shortened
 from .run_folder import beside, ordered, reference, simplest
 from .static_figures import Drawing
 
@@ -130,7 +129,7 @@ def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
         line={"width": 0},
         mode="lines",
         hoverinfo="skip",
-        name=f"90 % of the workloads: {low:.2f} to {high:.2f} of the observed",
+        name=f"90 %: {low:.2f} to {high:.2f} × observed",
     )
     figure.add_scatter(
         x=ends, y=ends, mode="lines", line={"color": NEUTRAL, "width": 1}, name="equal"
@@ -364,23 +363,6 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
         )
         figure.add_trace(covered, row=2, col=1)
     rule = table.drop_duplicates("rows", keep="last")
-    lines = [
-        (str(way), part["rows"], part["e_out"], figure.data[2 * place].line.color)
-        for place, (way, part) in enumerate(table.groupby("way", sort=False))
-    ]
-    lines.append(("affine", rule["rows"], rule["affine"], BASELINE))
-    for place, (way, x, y, colour) in enumerate(sorted(lines, key=lambda line: -line[2].iloc[-1])):
-        at = (
-            (place + 1) * len(x) // (len(lines) + 1)
-        )  # names stand apart, for lines may lie close; the lowest beneath
-        ay = 26
-        if place != len(lines) - 1:
-            ay = -26
-        shift = {"ax": 0, "ay": ay}
-        label = f"{escape(way)} {percent(y.iloc[at])}"
-        figure.add_annotation(
-            _named(label, float(np.log10(x.iloc[at])), y.iloc[at], colour, **shift), row=1, col=1
-        )
     style = {"color": BASELINE, "width": 2, "dash": "dash"}
     figure.add_trace(
         go.Scatter(name="affine", x=rule["rows"], y=rule["affine"], line=style), row=1, col=1
@@ -695,6 +677,8 @@ def _bars(
 
 
 _LABEL: Final = 34  # characters of a label
+_TEXT = "#787878"
+"""Can be read on the white and on the black of a notebook; pages have a colour of their own for text."""
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
 _CLOSE, _WIDE = (
@@ -724,7 +708,7 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any], **more: Any) 
     """
     look = {
         "height": height,
-        "font": {"family": _FONT, "size": 14},
+        "font": {"family": _FONT, "size": 14, "color": _TEXT},
         "hoverlabel": {"align": "left"},
         "legend": {"font": {"size": 13}, "bgcolor": _CLEAR, **legend},
         "margin": {"l": 70, "r": 16, "t": 36, "b": 52},
@@ -804,7 +788,7 @@ def panels(figure: go.Figure, height: int) -> go.Figure:
     margin, height = {"l": 60, "r": 16, "t": 90 + rows, "b": 50}, height + rows
     look = {
         "height": height,
-        "font": {"family": _FONT, "size": 13},
+        "font": {"family": _FONT, "size": 13, "color": _TEXT},
         "legend": legend,
         "margin": margin,
     }

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from html import escape
 from itertools import product
 from typing import Any, Final
 
@@ -46,7 +45,7 @@ from .document import (
     rows,
 )
 from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
-from .formats import alike, counted, figure, formatted, share
+from .formats import alike, counted, escape, figure, formatted, share
 from .static_figures import Drawing
 
 SPREAD_OF: Final = (
@@ -998,6 +997,7 @@ SERIES: Final = (
 )
 _LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")
 _TICKS: Final = 12  # values of a field that an axis names
+_NAMED: Final = 4  # points of a line from which its name has room beside it
 
 
 def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure | None:
@@ -1032,7 +1032,7 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
         )
         name, x = ", ".join(name_parts) or "answer", [_at(over, one) for one in points]
         _add_curve(drawn, name, x, points, look)
-        if len(curves) > 1:
+        if len(curves) > 1 and len(x) >= _NAMED:
             name_line(
                 drawn,
                 name,

@@ -5,6 +5,7 @@ A figure that does not exist (None, NaN) is ``–`` in each of them.
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Iterable
@@ -15,6 +16,15 @@ import pandas as pd
 from ..errors import counted as counted
 
 NONE: Final = "–"
+
+
+def escape(text: str) -> str:
+    """Return a text as figures show it: plotly reads ``&lt;``, but leaves ``&quot;`` as it stands.
+
+    >>> escape('<b a="1">')
+    '&lt;b a="1"&gt;'
+    """
+    return html.escape(text, quote=False)
 
 
 def has_value(value: Any) -> bool:

@@ -133,9 +133,16 @@ def _template() -> Template:
 
 
 def frame(document: Document, height: int) -> str:
-    """Return a page within another, a notebook's, so many pixels high."""
+    """Return a page within another, a notebook's, so many pixels high.
+
+    A notebook that is not trusted shows no frames, but what is written between their tags.
+    """
     look = f"width:100%;height:{height}px;border:0"
-    return f'<iframe srcdoc="{escape(page(document))}" title="{escape(document.title)}" style="{look}"></iframe>'
+    name = escape(document.title)
+    said = f"{name} (trust this notebook, or run the cell, to see the table)"
+    return (
+        f'<iframe srcdoc="{escape(page(document))}" title="{name}" style="{look}">{said}</iframe>'
+    )
 
 
 def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:

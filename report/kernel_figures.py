@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..projection.result import Result
 from ..projection.whole_trace import projected_times
 from ..table.problems import rows_of
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
-from .formats import shortened
+from .formats import escape, shortened
 from .static_figures import Drawing
 
 DRAWN: Final = 2000  # activities of a timeline

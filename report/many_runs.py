@@ -75,7 +75,7 @@ def _row(name: str, metrics: Metrics) -> dict[str, Any]:
 def many_runs_document(folder: str, table: pd.DataFrame) -> Document:
     """Return the runs of a folder side by side, as `runs_frame` has them, for terminal, page and machines."""
     return Document(
-        title=f"Runs of {folder}",
+        title=f"Runs in {folder}",
         lead=counted(len(table), "run"),
         opening=[_least(table), *_panels(table)],
         sections=[Section("Side by side", [_side_by_side(table)])],

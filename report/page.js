@@ -30,15 +30,24 @@ function stacked(data, layout) {
   });
 }
 
+// Adds pixels to a margin, which leaves the panels as high as they are.
+function widened(layout, side, pixels) {
+  layout.margin = {...layout.margin, [side]: (layout.margin?.[side] ?? 80) + pixels};
+  layout.height += pixels;
+}
+
 function narrowed({data, layout}) {
   stacked(data, layout);
   const entries = data.filter(trace => trace.showlegend !== false && trace.name).length;
   layout.updatemenus?.forEach(menu => menu.type = "dropdown");
-  if (layout.showlegend === false || entries < 2) return;
-  const inside = layout.height - (layout.margin?.t ?? 80) - (layout.margin?.b ?? 80);
-  layout.legend = {...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -70 / inside, yanchor: "top",
+  Object.keys(layout).filter(name => name.startsWith("xaxis") && layout[name].dtick === "D2")
+    .forEach(name => layout[name].tickangle = -45);
+  const titled = layout.annotations?.some(one => one.xref === "paper" && !one.showarrow && one.y > 0.99);
+  if (titled) widened(layout, "t", Math.max(0, 64 - layout.margin.t));  // beneath the buttons of the figure
+  if (layout.showlegend === false || !entries) return;
+  layout.legend = {...layout.legend, orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
     title: {...layout.legend?.title, side: "top"}};
-  layout.height += 24 * Math.min(entries, 12);
+  widened(layout, "b", 24 * Math.min(entries, 12));
 }
 
 // Shows points as if the pointer were on them; of those drawn by WebGL, which know no numbers, the one at the first's place.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -49,7 +48,7 @@ from .document import (
     rows,
 )
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
-from .formats import formatted, number, significant
+from .formats import escape, formatted, number, significant
 from .static_figures import Drawing
 
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"

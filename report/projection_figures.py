@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 import numpy as np
@@ -26,7 +25,7 @@ from ..projection.sweep import (
 )
 from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
-from .formats import data_size, shortened
+from .formats import data_size, escape, shortened
 from .static_figures import Drawing
 
 LARGEST: Final = 12  # classes and sources of error that are drawn
