@@ -25,12 +25,3 @@ def weighted_sums(values: FloatArray, weights: FloatArray) -> FloatArray:
         if weight != 0:
             sums += weight * column
     return sums
-
-
-def in_parts(count: int, most: int = 2**15) -> list[slice]:
-    """Return slices of at most so many rows: what is worked out of a large table is then never as large.
-
-    >>> in_parts(5, 2)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    return [slice(first, min(first + most, count)) for first in range(0, count, most)]

@@ -438,3 +438,12 @@ def release_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def in_parts(count: int, most: int = 2**15) -> list[slice]:
+    """Return slices of at most so many rows: what is worked out of a large table is then never as large.
+
+    >>> in_parts(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(first, min(first + most, count)) for first in range(0, count, most)]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from ..arrays import in_parts
 from ..evaluation.campaigns import Campaigns
 from ..evaluation.selection import statement
 from ..hardware import GPU, Comparison
@@ -26,7 +25,7 @@ from ..remarks import visible
 from ..table.conditions import Where, conditions
 from ..table.noise import noise_of
 from ..table.problems import HOST
-from ..workers import cpu_model
+from ..workers import cpu_model, in_parts
 
 if TYPE_CHECKING:  # a page of a command that trains nothing need not import what trains
     from ..evaluation.competition import Competition

@@ -570,7 +570,7 @@ def show(
     verify : bool
         Print the files of the run and their SHA-256; refuse one not sealed. They stand in place of its tables.
     signers : path, optional
-        With --verify: allowed signers (ssh-keygen), one of whom must have signed.
+        With ``verify``: allowed signers (ssh-keygen), one of whom must have signed.
 
     Raises
     ------

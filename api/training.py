@@ -34,8 +34,7 @@ from ..features.matrix import Dataset, build_dataset
 from ..hardware import GPU, Comparison
 from ..laws.user_law import Formula, titled
 from ..models import artifact
-from ..models.suite import LEARNT
-from ..models.user_models import Model, kept_in_memory, names_and_candidates
+from ..models.suite import LEARNT, Model, kept_in_memory, names_and_candidates
 from ..output import replacing
 from ..readers import Measurements
 from ..remarks import Remark, remark

@@ -29,13 +29,13 @@ from ..models.suite import (
     QUICK,
     Columnar,
     baselines,
+    check_names,
     contenders,
     default_of,
     names_of,
     of_prior,
     suite,
 )
-from ..models.user_models import check_names
 from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity

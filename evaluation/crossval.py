@@ -25,11 +25,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..arrays import FloatArray, IntArray, in_parts
+from ..arrays import FloatArray, IntArray
 from ..errors import one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import Remark
-from ..workers import one_thread, pool
+from ..workers import in_parts, one_thread, pool
 from .folds import (
     NEW_CAMPAIGN,
     SCHEMES,

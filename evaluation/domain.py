@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..arrays import BoolArray, FloatArray, in_parts
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, few
 from ..features.catalogue import PERIODIC
 from ..remarks import Alike, Reasons, Remark, remark
+from ..workers import in_parts
 
 WIDENING: Final = 0.3
 """Growth of the interval's half-width (log scale) per doubling, or per trained span, outside the trained range.

@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from flopcast.errors import ParameterError
-from flopcast.models.user_models import kept_in_memory, names_and_candidates
+from flopcast.models.suite import kept_in_memory, names_and_candidates
 
 
 @pytest.mark.parametrize(
