@@ -127,6 +127,7 @@ from ..arrays import FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError, ParameterError, few, nearest
 from ..hardware import GPU, Network, find, read_networks
 from ..hardware.networks import NODE_GPUS
+from ..operators.work import as_numbers
 from ..remarks import Remark, remark
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
@@ -608,15 +609,14 @@ def check_law(law: str) -> None:
 
 def messages_of(activities: pd.DataFrame) -> pd.DataFrame:
     """Return the collective, bytes and ranks (NaN where unknown) and time of every activity, index 0, 1, ..."""
-    numbers = {
-        name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-        for name, column in (
-            ("bytes", "collective_bytes"),
-            ("ranks", "group_size"),
-            ("time", "duration_ns"),
-        )
-    }
-    return pd.DataFrame({"collective": collectives_of(activities).to_numpy(), **numbers})
+    return pd.DataFrame(
+        {
+            "collective": collectives_of(activities).to_numpy(),
+            "bytes": as_numbers(activities, "collective_bytes"),
+            "ranks": as_numbers(activities, "group_size"),
+            "time": as_numbers(activities, "duration_ns"),
+        }
+    )
 
 
 ONE_RANK = remark("one-rank", "a group of one rank sends nothing")

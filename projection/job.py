@@ -34,6 +34,7 @@ from ..arrays import FloatArray, IntArray
 from ..errors import DataError, few
 from ..evaluation.intervals import LEVEL
 from ..hardware import GPU
+from ..operators.work import as_numbers
 from ..traces.classes import COMPUTE
 from ..traces.summary import Annotated
 from .collective_laws import (
@@ -56,7 +57,7 @@ from .collective_laws import (
 from .graph import Graph
 from .phases import repeats_of
 from .replay import Pace, Player, Times, attributed_time, covered
-from .split import COMMUNICATION, COPY, categories
+from .split import COMMUNICATION, COPY, categories, longest_first
 from .uncertainty import (
     CPU,
     GAPS,
@@ -187,12 +188,10 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
         {
             "row": rows,
             "group": group.where(group != "", of_size).to_numpy(dtype=object),
-            "number": part["group_number"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
+            "number": as_numbers(part, "group_number"),
             "collective": collectives_of(part).to_numpy(dtype=object),
-            "ranks": part["group_size"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
-            "size_bytes": part["collective_bytes"]
-            .astype("Float64")
-            .to_numpy(dtype=float, na_value=np.nan),
+            "ranks": as_numbers(part, "group_size"),
+            "size_bytes": as_numbers(part, "collective_bytes"),
             "start_ns": (part["start_ns"] - first).to_numpy(dtype=float),
             "end_ns": (part["start_ns"] - first + part["duration_ns"].clip(lower=0)).to_numpy(
                 dtype=float
@@ -237,15 +236,12 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
     columns are `KIND`; `count`; `sent_bytes`, of one rank in all of them, NaN where size, ranks or
     collective are not recorded; `measured_us`, `projected_us`.
     """
-    numbers = {
-        name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-        for name, column in (("ranks", "group_size"), ("message_bytes", "collective_bytes"))
-    }
     rows = pd.DataFrame(
         {
             "collective": collectives_of(activities).to_numpy(dtype=object),
             "group": activities["group_name"].astype(object).to_numpy(),
-            **numbers,
+            "ranks": as_numbers(activities, "group_size"),
+            "message_bytes": as_numbers(activities, "collective_bytes"),
             "measured_us": activities["measured_us"].to_numpy(),
             "projected_us": activities["projected_us"].to_numpy(),
             "count": repeats_of(activities),
@@ -256,9 +252,7 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
     table["count"] = table["count"].round().astype(np.int64)
     table["sent_bytes"] = table["count"] * sent_bytes(table)
     order = [*KIND, "count", "sent_bytes", "measured_us", "projected_us"]
-    return table[order].sort_values(
-        "measured_us", ascending=False, kind="stable", ignore_index=True
-    )
+    return longest_first(table[order], "measured_us")
 
 
 def sent_bytes(kinds: pd.DataFrame) -> FloatArray:

@@ -34,6 +34,7 @@ from ..traces.summary import Annotated, call_codes, measurements
 from .comparison import SIGNATURE, common_spelling
 from .graph import build
 from .replay import replay
+from .split import longest_first
 from .whole_trace import replayed
 
 KERNELS_PER_PASS: Final = 20
@@ -418,7 +419,7 @@ def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> 
         replace(
             trace, dispatches=table.assign(start_ns=start_ns, duration_ns=duration_ns), calls=calls
         ),
-        kernels.sort_values("recorded_us", ascending=False, kind="stable", ignore_index=True),
+        longest_first(kernels, "recorded_us"),
     )
 
 

@@ -30,6 +30,7 @@ import pandas as pd
 from scipy.special import ndtr, stdtrit
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..operators.work import as_numbers
 from ..remarks import Remark, remark
 from ..table.problems import codes_of
 from ..traces.quality import queue_codes
@@ -329,7 +330,7 @@ def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
     start = table["start_ns"].to_numpy()
     if not len(calls):
         begun = np.asarray(start - start.min(), dtype=np.float64)
-        number = table["dispatch_id"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        number = as_numbers(table, "dispatch_id")
         order = np.argsort(number, kind="stable")[: int((~np.isnan(number)).sum())]
         begun[order] = (
             np.minimum.accumulate(begun[order][::-1])[::-1] + np.arange(len(order)) * _TIE_NS

@@ -46,7 +46,7 @@ from .replay import (
     WORK,
 )
 from .roofs import Power, Strip, energy_of, rates_of, strips
-from .split import COMMUNICATION, STEP, STREAM, time_split
+from .split import COMMUNICATION, STEP, STREAM, longest_first, time_split
 from .sweep import (
     END_TO_END,
     MOST_POINTS,
@@ -133,7 +133,7 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
     by = table[table["path_us"] > 0].groupby(["name", "op_class"], sort=True)
     kernels = _whole_counts(by[["count", "path_us"]].sum()).reset_index()
     kernels["share"] = kernels["path_us"] / length_us
-    return kernels.sort_values("path_us", ascending=False, kind="stable", ignore_index=True)
+    return longest_first(kernels, "path_us")
 
 
 def verdict(projection: Projection) -> Remark:
@@ -242,9 +242,7 @@ def class_table(
         "basis",
         "fallbacks",
     ]
-    return table[order].sort_values(
-        "projected_us", ascending=False, kind="stable", ignore_index=True
-    )
+    return longest_first(table[order], "projected_us")
 
 
 def other_law(projection: Projection) -> np.ndarray:
@@ -280,7 +278,7 @@ def remark_table(projection: Projection) -> pd.DataFrame:
     ).reset_index()
     reasons = list(codes)
     table[WHY] = pd.Series([reasons[code] for code in table[WHY]], table.index, dtype=object)
-    return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
+    return longest_first(table, "projected_us")
 
 
 def total_table(projection: Projection, published: Projection) -> pd.DataFrame:

@@ -157,3 +157,8 @@ def _union_ns(starts: IntArray, ends: IntArray, part: IntArray, chosen: BoolArra
     before = np.r_[starts[0], covered[:-1]]
     before[firsts] = starts[firsts]
     return np.add.reduceat(np.maximum(till - np.maximum(starts, before), 0), firsts)
+
+
+def longest_first(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a table by falling values of a column, whose ties stay in order."""
+    return table.sort_values(column, ascending=False, kind="stable", ignore_index=True)

@@ -52,7 +52,7 @@ from ..workers import one_thread
 from .graph import OTHER
 from .kernel_laws import ERRORS, MODEL, PAIRED
 from .replay import Pace, spans_us
-from .split import COMMUNICATION
+from .split import COMMUNICATION, longest_first
 from .sweep import UNKNOWN, published_value, swept
 from .whole_trace import BOUND, CATEGORY, SIGMA, UNMEASURED, Projection, project_activities
 
@@ -286,7 +286,7 @@ def propagate(
         median_us=float(bounds[1]),
         lower_us=min(float(bounds[0]), nominal),
         upper_us=max(float(bounds[2]), nominal),
-        tornado=tornado.sort_values("swing_us", ascending=False, kind="stable", ignore_index=True),
+        tornado=longest_first(tornado, "swing_us"),
         samples=samples,
         seed=seed,
         convergence=float(halves.max()) / nominal,
@@ -531,7 +531,7 @@ def with_doubts(unsure: Uncertainty, doubts: Doubts) -> Uncertainty:
     }
     row |= {"swing_us": high_us - low_us, "share": 0.0}
     tornado = pd.concat([unsure.tornado, pd.DataFrame([row])], ignore_index=True)
-    tornado = tornado.sort_values("swing_us", ascending=False, kind="stable", ignore_index=True)
+    tornado = longest_first(tornado, "swing_us")
     return replace(
         unsure, lower_us=unsure.lower_us / times, upper_us=unsure.upper_us * times, tornado=tornado
     )

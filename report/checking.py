@@ -470,17 +470,15 @@ def _ratios(table: pd.DataFrame, checked: Checked, metric: str) -> go.Figure:
     ):
         marker = {"size": 5, "opacity": 0.6, "symbol": position % 8}
         words = part["group"].astype(str).map(escape)
-        figure.add_trace(
-            go.Scattergl(
-                name=escape(str(name)),
-                x=part["predicted"],
-                y=part["observed"] / part["predicted"],
-                text=words,
-                ids=part.index.tolist(),
-                mode="markers",
-                marker=marker,
-                hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
-            )
+        figure.add_scattergl(
+            name=escape(str(name)),
+            x=part["predicted"],
+            y=part["observed"] / part["predicted"],
+            text=words,
+            ids=part.index.tolist(),
+            mode="markers",
+            marker=marker,
+            hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
         )
     shown = table.reset_index(drop=True)
     ratio = shown["observed"] / shown["predicted"]
@@ -511,10 +509,8 @@ def _curves(table: pd.DataFrame, checked: Checked) -> go.Figure:
     )
     limits = [(float(limit), value) for limit, value in checked.expected.ir.items()]
     line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
-    figure.add_trace(
-        go.Scatter(
-            name="out of sample", x=[x for x, _ in limits], y=[y for _, y in limits], line=line
-        )
+    figure.add_scatter(
+        name="out of sample", x=[x for x, _ in limits], y=[y for _, y in limits], line=line
     )
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="rows, %", range=[0, 101])

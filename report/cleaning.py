@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ..output import SCHEMA
 from ..table.refusals import reason_of
-from ..traces.cleaning.joining import Coverage, Joined
+from ..traces.cleaning.joining import Coverage
 from ..traces.cleaning.pipeline import Cleaned, CleanedTraces
 from ..traces.cleaning.repeats import REMOVED
 from .document import (
+    JSON,
     Cell,
     Column,
     Document,
@@ -31,6 +34,7 @@ from .document import (
     warned,
 )
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
+from .layouts import laid_out
 
 SHOWN: Final = (
     20  # kernels in the table on the terminal, those that take most time; the data have all
@@ -49,19 +53,18 @@ def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document
     if result.coverage is not None:
         parts += coverage_parts(result.coverage)
     if result.joined is not None:
-        parts += [counter_table(result.joined)]
+        parts.append(laid_out("clean-counters", result.joined.counters))
     parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))
-    if saved:
-        closing = []
+    closing = []
+    if not saved:
+        closing.append(lines([counted(len(result.frame), "measurement")]))
+    if result.frame.empty:
+        none = "No measurement is left for flopcast train: see the rows rejected"
+        closing.append(lines([none]))
+    elif saved:
+        closing.append(upcoming("flopcast train FILE on what is left"))
     else:
-        closing = [lines([counted(len(result.frame), "measurement")])]
-    closing += [
-        lines(["No measurement is left for flopcast train: see the rows rejected"])
-        if result.frame.empty
-        else upcoming("flopcast train FILE on what is left")
-        if saved
-        else upcoming("-o FILE.parquet keeps them for flopcast train")
-    ]
+        closing.append(upcoming("-o FILE.parquet keeps them for flopcast train"))
     return Document(opening=parts, closing=closing, data=cleaning_json(result))
 
 
@@ -143,39 +146,13 @@ def step_table(steps: pd.DataFrame) -> Table:
     return Table(columns("", "steps", numbers=["number", "median span, ms"]), rows(body), "steps")
 
 
-def counter_table(joined: Joined) -> Table:
-    """Return how far passes that recorded the same counter differ."""
-    heads = columns(
-        "counter", numbers=["passes", "dispatches", "compared", "median CV, %", "largest CV, %"]
-    )
-    body = []
-    for row in joined.counters.to_dict("records"):
-        cvs = (formatted(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))
-        body.append(
-            (
-                row["counter"],
-                *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")),
-                *cvs,
-            )
-        )
-    return Table(heads, rows(body), "counters joined")
-
-
 def coverage_parts(coverage: Coverage) -> Iterator[Part]:
     """Yield whether every kernel is covered, and those that are not."""
     yield Lines([Line(str(coverage.verdict), "good" if coverage.complete else "warning")])
-    missing = [
-        (
-            shortened(row["name"], _NAME),
-            row["run"] or "all",
-            f"{row['covered']:,}",
-            f"{row['wanted']:,}",
-        )
-        for row in coverage.missing.to_dict("records")
-    ]
+    missing = coverage.missing.assign(run=coverage.missing["run"].replace("", "all"))
+    table = laid_out("clean-missing", missing, name=partial(shortened, width=_NAME))
     rest = Row((Cell(f"{len(missing) - SHOWN} more", "soft"), "", "", ""))
-    heads = columns("kernel", "run", numbers=["measured", "wanted"])
-    yield Table(heads, rows(missing), "not covered", shown=SHOWN, rest=rest)
+    yield replace(table, rest=rest)
 
 
 def verdicts(report: pd.DataFrame) -> list[str]:
@@ -201,18 +178,10 @@ def verdicts(report: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
+def cleaning_json(result: CleanedTraces) -> JSON:
     """Return everything the tables show, and all kernels, for machines."""
-    cleaned, remarks = (
-        result.cleaned,
-        [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))],
-    )
-    coverage = None
-    if result.coverage is not None:
-        coverage = coverage_json(result.coverage)
-    counters = None
-    if result.joined is not None:
-        counters = result.joined.counters.to_dict("records")
+    cleaned = result.cleaned
+    notes = (*result.doubts, *cleaned.notes, *result.remarks)
     return {
         "schema": SCHEMA,
         "sources": list(result.sources),
@@ -221,16 +190,16 @@ def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
         "removed": cleaned.removed_by_reason,
         "kernels": cleaned.report.to_dict("records"),
         "steps": cleaned.steps.to_dict("records"),
-        "notes": remarks,
+        "notes": [*map(repr, notes)],
         "rows": len(result.frame),
         "rejected": result.rejected_by_reason,
-        "coverage": coverage,
-        "counters": counters,
+        "coverage": result.coverage and coverage_json(result.coverage),
+        "counters": result.joined and result.joined.counters.to_dict("records"),
         "unreadable": list(result.unreadable),
     }
 
 
-def coverage_json(coverage: Coverage) -> dict[str, Any]:
+def coverage_json(coverage: Coverage) -> JSON:
     """Return the verdict, the places and what is missing for machines."""
     return {
         "complete": coverage.complete,

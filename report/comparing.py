@@ -18,6 +18,7 @@ from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, 
 from ..table.measurements import quantity
 from . import figures
 from .document import (
+    JSON,
     Bar,
     Bars,
     Cell,
@@ -32,6 +33,7 @@ from .document import (
     Section,
     Table,
     columns,
+    picked,
     records,
     remarked,
     rows,
@@ -52,13 +54,13 @@ from .formats import (
     shortened,
     significant,
 )
+from .layouts import laid_out, wording
 from .predictions import workload
-from .run_folder import simplest
+from .run_folder import Metrics, simplest
 from .training import asked, by_part, left_out, metric, title
 
 DRAWN: Final = 20  # answers that a figure compares
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
-Metrics = Mapping[str, Any]
 
 
 def runs_document(
@@ -69,19 +71,29 @@ def runs_document(
 ) -> Document:
     """Return two runs side by side, for terminal, page and machines, with the number of rows that both predicted."""
     asked = settings(*metrics)
-    said = {one.scheme: sentence(one, names) for one in schemes}
-    heads = []
+    heads, data = [], []
     for one in schemes:
+        said = sentence(one, names)
         if one.paired is None:
-            heads.append(Headline(left_out(one.scheme), "cannot be compared", "", said[one.scheme]))
-            continue
-        errors = (percent(one.paired.first), percent(one.paired.second))
-        first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
-        heads.append(Headline(left_out(one.scheme), second, first, said[one.scheme]))
-    lacking = lines_of_missing(metrics, common)
-    changed = [Row((name, *values)) for name, *values in asked if values[0] != values[1]]
-    equal = [Row((name, *values)) for name, *values in asked if values[0] == values[1]]
+            heads.append(Headline(left_out(one.scheme), "cannot be compared", "", said))
+        else:
+            errors = (percent(one.paired.first), percent(one.paired.second))
+            first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
+            heads.append(Headline(left_out(one.scheme), second, first, said))
+        data.append(
+            {
+                "scheme": one.scheme,
+                "selected": list(one.names),
+                "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
+                "statement": said,
+                "models": records(one.by_model),
+                "groups": records(one.by_group),
+            }
+        )
+    changed = [Row(row) for row in asked if row[1] != row[2]]
+    equal = [Row(row) for row in asked if row[1] == row[2]]
     heading = "Settings and data that differ"
+    shared = _settings(equal, names, "", folded=counted(len(equal), "equal setting"))
     sections = [
         Section(
             heading,
@@ -90,40 +102,24 @@ def runs_document(
             "Settings",
         ),
         *(_scheme(one, names, metrics) for one in schemes if one.paired is not None),
-        Section(
-            "What both runs share",
-            [_settings(equal, names, "", folded=counted(len(equal), "equal setting"))],
-        ),
+        Section("What both runs share", [shared]),
     ]
+    leads = [f"{title(one['data'])}, {metric(one['data'])}" for one in metrics]
+    keys = ("setting", "first", "second")
     return Document(
         title=f"{names[0]} and {names[1]}",
-        lead="; ".join(
-            dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)
-        ),
-        opening=[*heads, lacking],
+        lead="; ".join(dict.fromkeys(leads)),
+        opening=[*heads, lines_of_missing(metrics, common)],
         sections=sections,
         closing=[upcoming(_choice(names, metrics, schemes))],
         offer="--out FOLDER writes the page",
-        data={
-            "schema": SCHEMA,
-            "kind": "runs",
-            "names": list(names),
-            "common_rows": common,
-            "settings": [
-                {"setting": name, "first": one, "second": other} for name, one, other in asked
-            ],
-            "schemes": [
-                {
-                    "scheme": one.scheme,
-                    "selected": list(one.names),
-                    "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
-                    "statement": said[one.scheme],
-                    "models": records(one.by_model),
-                    "groups": records(one.by_group),
-                }
-                for one in schemes
-            ],
-        },
+        data=_compared(
+            names,
+            "runs",
+            common_rows=common,
+            settings=[dict(zip(keys, row, strict=True)) for row in asked],
+            schemes=data,
+        ),
     )
 
 
@@ -193,17 +189,14 @@ def difference(paired: PairedDifference) -> str:
 
 def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
     """Return the settings of both runs, as (setting, first, second)."""
-    sides = [_facts(one) for one in (first, second)]
-    return [
-        (name, sides[0].get(name, NONE), sides[1].get(name, NONE))
-        for name in dict.fromkeys([*sides[0], *sides[1]])
-    ]
+    one, other = _facts(first), _facts(second)
+    return [(name, one.get(name, NONE), other.get(name, NONE)) for name in {**one, **other}]
 
 
 def _facts(metrics: Metrics) -> dict[str, str]:
     """Return setting -> value of a run, without what older runs did not record."""
     data, made = metrics.get("data") or {}, metrics.get("provenance") or {}
-    facts: dict[str, Any] = {
+    facts: JSON = {
         "prediction": title(data),
         "metric": data.get("metric"),
         "rows": data.get("n"),
@@ -306,16 +299,7 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield Cell(f"{round(change, 2) + 0.0:+.2f}" if has_value(change) else NONE, tone)
 
 
-PARTS: Final = {
-    "added": "calls that only the second has",
-    "removed": "calls that only the first has",
-    "more-calls": "more calls of the same",
-    "fewer-calls": "fewer calls of the same",
-    "faster": "calls that became faster",
-    "slower": "calls that became slower",
-    "gaps": "time without any activity",
-    "overlap": "activities that overlap",
-}
+PARTS: Final = wording("comparing-parts")
 """Part of a difference of two traces (`projection.comparison.PARTS`) -> words."""
 _TONES: Final[dict[str, Any]] = {FASTER: "good", REMOVED: "soft", SLOWER: "warning", SAME: ""}
 _CALLS, _NAME = 15, 44  # rows of a table on a terminal; columns of a name there
@@ -324,6 +308,7 @@ _CALLS, _NAME = 15, 44  # rows of a table on a terminal; columns of a name there
 def traces_document(changes: TraceChanges) -> Document:
     """Return two traces side by side, for terminal, page and machines."""
     before, after = changes.before, changes.after
+    names = before.label, after.label
     head = Headline(
         "end to end" + (", a step" if before.steps else ""),
         f"{after.label}: {duration(after.total_us)}",
@@ -331,39 +316,32 @@ def traces_document(changes: TraceChanges) -> Document:
         trace_sentence(changes),
     )
     changed = {PARTS[name]: value for name, value in changes.parts.items() if value}
+    unknown = [(math.nan, math.nan)] * len(changed)
+    values = [value / 1e3 for value in changed.values()]
     drawn = Figure(
-        partial(
-            figures.changes,
-            [*changed],
-            [value / 1e3 for value in changed.values()],
-            [(math.nan, math.nan)] * len(changed),
-            "ms",
-        ),
+        partial(figures.changes, [*changed], values, unknown, "ms"),
         "Where the difference comes from: to the left what became shorter",
     )
-    heads = (
-        Column("outcome"),
-        Column("call", "cut"),
-        *columns(
-            numbers=("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")
-        ),
-        Column(f"kernel, {before.label}", "kernel"),
-        Column(f"kernel, {after.label}", "kernel"),
-    )
+    numbers = ("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")
+    kernels = (Column(f"kernel, {name}", "kernel") for name in names)
+    heads = (Column("outcome"), Column("call", "cut"), *columns(numbers=numbers), *kernels)
     texts = [call_row(row, None) for row in changes.calls.to_dict("records")]
     shown = []
-    for row in (call_row(row, _NAME) for row in changes.calls.head(_CALLS).to_dict("records")):
-        shown.append(Row(row[:-2], _TONES.get(row[0], "")))
+    for row in changes.calls.head(_CALLS).to_dict("records"):
+        outcome, *cells = call_row(row, _NAME)[:-2]
+        shown.append(Row((outcome, *cells), _TONES.get(outcome, "")))
     parts = [
         (name, signed(value, significant), f"{100 * value / before.total_us:+.1f} %")
         for name, value in changed.items()
     ]
-    made = Table(
-        columns("where the difference comes from", numbers=("change, µs", "of the first")),
-        rows(parts),
-    )
+    numbers = ("change, µs", "of the first")
+    made = Table(columns("where the difference comes from", numbers=numbers), rows(parts))
     both = Table(heads[:-2], shown, "calls that changed most", medium="terminal")
-    listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
+    listing = Listing(
+        heads,
+        lambda: list(zip(*texts, strict=True)) or [[]],
+        "calls",
+    )
     calls = []
     for call in records(changes.calls):
         calls.append({name: value for name, value in call.items() if has_value(value)})
@@ -377,23 +355,22 @@ def traces_document(changes: TraceChanges) -> Document:
             Section("Every call", [listing, both], "calls", "Calls"),
             Section("Remarks", [Lines(remarked(changes.notes), "list")]),
         ],
-        data={
-            "schema": SCHEMA,
-            "kind": "traces",
-            "names": [before.label, after.label],
-            "before": vars(before),
-            "after": vars(after),
-            "change_us": changes.change_us,
-            "interval_us": changes.interval_us and list(changes.interval_us),
-            "parts_us": changes.parts,
-            "notes": [*map(repr, changes.notes)],
-            "statement": trace_sentence(changes),
-            "calls": calls,
-        },
+        data=_compared(
+            names,
+            "traces",
+            before=vars(before),
+            after=vars(after),
+            change_us=changes.change_us,
+            interval_us=changes.interval_us and list(changes.interval_us),
+            parts_us=changes.parts,
+            notes=[*map(repr, changes.notes)],
+            statement=trace_sentence(changes),
+            calls=calls,
+        ),
     )
 
 
-def _operators(operators: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _operators(operators: pd.DataFrame) -> Iterator[JSON]:
     """Yield the rows of a comparison of tables, the most problems first, with ``formats`` in words and ``apart``."""
     for row in records(operators.sort_values("problems", ascending=False, kind="stable")):
         formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
@@ -407,9 +384,8 @@ def _operators(operators: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _estimated(row: Mapping[Any, Any], name: str) -> str:
     """Return an estimate, or with its sign a difference of two, with its unit."""
     value = row[name]
-    if row["unit"] == "us":
-        size = duration(abs(value))
-    else:
+    size = duration(abs(value))
+    if row["unit"] != "us":
         size = f"{figure(abs(value))} {quantity('_' + row['unit']).unit}"
     if name in ("first", "second"):
         return size
@@ -418,30 +394,7 @@ def _estimated(row: Mapping[Any, Any], name: str) -> str:
 
 def tables_document(names: tuple[str, str], operators: pd.DataFrame, level: float) -> Document:
     """Return two tables of measurements side by side, for terminal, page and machines."""
-    heads = (
-        *columns("device", "operator", "formats", numbers=("problems", "groups")),
-        Column("second / first"),
-        *columns(
-            f"{100 * level:g} % interval",
-            numbers=("fastest tenth", "slowest tenth", "other kernels"),
-        ),
-    )
     each = list(_operators(operators))
-    cells = [
-        (
-            row["device"],
-            row["op"],
-            row["formats"],
-            f"{row['problems']:,}",
-            f"{row['groups']:,}",
-            f"{row['ratio']:.3f}",
-            between(row["lower"], row["upper"]),
-            f"{row['fastest_tenth']:.3f}",
-            f"{row['slowest_tenth']:.3f}",
-            share(row["kernels"], 0),
-        )
-        for row in each
-    ]
     apart = [row for row in each if row["apart"]]
     said = [
         f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]
@@ -449,101 +402,61 @@ def tables_document(names: tuple[str, str], operators: pd.DataFrame, level: floa
     answer = "No operator is shown to have changed."
     if said:
         answer = f"{'; '.join(said)}."
-    table = Table(
-        heads, rows(cells), "times of the problems that both measured, the fastest kernel of each"
-    )
+    table = laid_out("compare-operators", each, {"level": f"{100 * level:g}"})
+    count = f"{len(apart)} of {len(operators)}"
+    check = f"flopcast check RUN {names[1]} says whether a run still holds"
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead=f"{counted(int(operators['problems'].sum()), 'problem')} in common",
-        opening=[
-            Headline("operators that changed", f"{len(apart)} of {len(operators)}", "", answer)
-        ],
+        opening=[Headline("operators that changed", count, "", answer)],
         sections=[Section("By operator", [table])],
-        closing=[
-            upcoming(
-                f"flopcast check RUN {names[1]} says whether a run still holds; train again where "
-                "it does not"
-            )
-        ],
-        data={
-            "schema": SCHEMA,
-            "kind": "tables",
-            "names": list(names),
-            "operators": records(operators),
-        },
+        closing=[upcoming(f"{check}; train again where it does not")],
+        data=_compared(names, "tables", operators=records(operators)),
     )
+
+
+def _compared(names: Sequence[str], kind: str, **more: Any) -> JSON:
+    """Return what was compared, for machines."""
+    return {"schema": SCHEMA, "kind": kind, "names": list(names), **more}
 
 
 def estimates_document(
     names: tuple[str, str], kind: str, estimates: pd.DataFrame, level: float
 ) -> Document:
     """Return two projections or sets of forecasts side by side, for terminal, page and machines."""
-    heads = (
-        Column(kind.removesuffix("s"), "cut"),
-        *columns(
-            numbers=(
-                names[0],
-                names[1],
-                "second / first",
-                f"{100 * level:g} % interval",
-                "difference",
-                f"its {100 * level:g} % interval",
-                "shared errors",
-            )
-        ),
-    )
-
+    sure = f"{100 * level:g} % interval"
+    numbers = (*names, "second / first", sure, "difference", f"its {sure}", "shared errors")
+    heads = (Column(kind.removesuffix("s"), "cut"), *columns(numbers=numbers))
     each = records(estimates)
-    cells = [
-        (
-            str(row["what"]),
-            _estimated(row, "first"),
-            _estimated(row, "second"),
-            f"{row['ratio']:.3f}",
-            between(row["ratio_lower"], row["ratio_upper"]),
-            _estimated(row, "difference"),
-            f"{_estimated(row, 'lower')} … {_estimated(row, 'upper')}",
-            share(row["shared"], 0),
-        )
-        for row in each
-    ]
+    cells = []
+    for row in each:
+        written = {
+            name: _estimated(row, name)
+            for name in ("first", "second", "difference", "lower", "upper")
+        }
+        ratio = f"{row['ratio']:.3f}", between(row["ratio_lower"], row["ratio_upper"])
+        reach = f"{written['lower']} … {written['upper']}"
+        apart = written["difference"], reach, share(row["shared"], 0)
+        cells.append((str(row["what"]), written["first"], written["second"], *ratio, *apart))
     first = each[0]
-    reach = f"{100 * level:g} % interval {between(first['ratio_lower'], first['ratio_upper'])}"
-    sure = "within the errors of both"
+    reach = f"{sure} {between(first['ratio_lower'], first['ratio_upper'])}"
+    verdict = "within the errors of both"
     if first["apart"]:
-        sure = "more than the errors of both"
-    answer = f"{first['what']}: {first['ratio']:.3f} times the first ({reach}), {sure}."
+        verdict = "more than the errors of both"
+    answer = f"{first['what']}: {first['ratio']:.3f} times the first ({reach}), {verdict}."
     caption = (
         "intervals of the second against the first; shared errors: share of their variance that "
-        "is of one law, release "
-        "or figure on one GPU, which moves both alike and so cancels"
+        "is of one law, release or figure on one GPU, which moves both alike and so cancels"
     )
+    table = Table(heads, rows(cells), "answer by answer", caption, shown=20)
+    times = _estimated(first, "second"), _estimated(first, "first")
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead=kind,
-        opening=[
-            Headline(
-                str(first["what"]), _estimated(first, "second"), _estimated(first, "first"), answer
-            )
-        ],
-        sections=[
-            Section(
-                "Answer by answer",
-                [
-                    _ratios(estimates, names),
-                    Table(heads, rows(cells), "answer by answer", caption, shown=20),
-                ],
-            )
-        ],
+        opening=[Headline(str(first["what"]), *times, answer)],
+        sections=[Section("Answer by answer", [_ratios(estimates, names), table])],
         offer="--out FOLDER writes the page",
-        data={
-            "schema": SCHEMA,
-            "kind": kind,
-            "names": list(names),
-            "level": level,
-            "statement": answer,
-            "answers": each,
-        },
+        data=_compared(names, kind, level=level, statement=answer, answers=each),
     )
 
 
@@ -583,37 +496,42 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
     """Return the errors of the models that two runs selected, by scheme."""
     answers = {}
     for one in reversed(schemes):  # groups that nobody measured first
-        if (pair := one.paired) is not None:
-            reach = NONE
-            if pair.lower is not None:
-                reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
-            answers[f"error, {left_out(one.scheme)}"] = Answer(
-                (pair.first, f"{percent(pair.first)} ({one.names[0]})"),
-                (pair.second, f"{percent(pair.second)} ({one.names[1]})"),
-                f"{pair.difference:+.1f} points{reach}",
-                None if pair.lower is None else pair.apart,
-            )
+        if (pair := one.paired) is None:
+            continue
+        reach, apart = NONE, None
+        if pair.lower is not None:
+            reach, apart = f" ({pair.lower:+.1f} to {pair.upper:+.1f})", pair.apart
+        first, second = (
+            (error, f"{percent(error)} ({name})")
+            for error, name in zip((pair.first, pair.second), one.names, strict=True)
+        )
+        against = f"{pair.difference:+.1f} points{reach}"
+        answers[f"error, {left_out(one.scheme)}"] = Answer(first, second, against, apart)
     return answers
 
 
 def answers_of_traces(changes: TraceChanges) -> Answers:
     """Return the times of two traces: end to end, of all activities, and busy."""
     sides = changes.before, changes.after
-    reach = changes.interval_us
     apart = None
-    if reach is not None:
-        apart = reach[0] > 0 or reach[1] < 0
+    if changes.interval_us is not None:
+        low, high = changes.interval_us
+        apart = low > 0 or high < 0
     read = {"end to end": "total_us", "activities": "kernels_us", "busy": "busy_us"}
     step = ", a step" if sides[0].steps else ""
     made = {}
     for what, name in read.items():
         one, other = (float(getattr(side, name)) for side in sides)
+        size = signed(other - one)
         if one:
-            size = f"{signed(other - one)} ({100 * (other / one - 1):+.1f} %)"
-        else:
-            size = signed(other)
+            size += f" ({100 * (other / one - 1):+.1f} %)"
         clear = apart if name == "kernels_us" else None
-        made[what + step] = Answer((one, duration(one)), (other, duration(other)), size, clear)
+        made[what + step] = Answer(
+            (one, duration(one)),
+            (other, duration(other)),
+            size,
+            clear,
+        )
     return made
 
 
@@ -625,7 +543,12 @@ def answers_of_tables(operators: pd.DataFrame) -> Answers:
             filter(None, (row["op"], row["formats"], f"on {row['device']}", "/ the first"))
         )
         reach = f"{between(row['lower'], row['upper'])} of {counted(row['problems'], 'problem')}"
-        made[what] = Answer((1.0, "1"), (row["ratio"], f"{row['ratio']:.3f}"), reach, row["apart"])
+        made[what] = Answer(
+            (1.0, "1"),
+            (row["ratio"], f"{row['ratio']:.3f}"),
+            reach,
+            row["apart"],
+        )
     return made
 
 
@@ -649,56 +572,33 @@ def several_document(
     names: Sequence[str], answers: Sequence[Answers], pairs: Sequence[Document]
 ) -> Document:
     """Return three or more side by side, each of the others against the first, for terminal, page and machines."""
-    figures = []
-    for part in answers[0]:
-        if all(part in other for other in answers):
-            figures.append(part)
+    figures = [part for part in answers[0] if all(part in other for other in answers)]
     if not figures:
         raise DataError(
             f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is "
             "compared"
         )
-    bars, body, machine = list[Bars](), list[Row](), list[dict[str, Any]]()
+    bars, body, machine = list[Bars](), list[Row](), list[JSON]()
     for what in figures:
         each = [other[what] for other in answers]
-        values = [each[0].first, *(one.second for one in each)]
-        largest = max(value for value, _ in values) or 1.0
-        apart = [False, *(one.apart for one in each)]
-        bars.append(
-            Bars(
-                what,
-                [
-                    Bar(name, value / largest, text, "accent" if differs else "")
-                    for name, (value, text), differs in zip(names, values, apart, strict=True)
-                ],
-            )
-        )
-        notes = [("", ""), *((one.against, _APART[one.apart]) for one in each)]
-        body += [
-            Row((what, name, text, *note), "strong" if note[1] == _APART[True] else "")
-            for name, (_, text), note in zip(names, values, notes, strict=True)
-        ]
-        machine += [
-            {
-                "what": what,
-                "name": name,
-                "value": one.second[0],
-                "first": one.first[0],
-                "against": one.against,
-                "apart": one.apart,
-            }
-            for name, one in zip(names[1:], each, strict=True)
-        ]
-    lead = [other[figures[0]] for other in answers]
+        first, text = each[0].first
+        largest = max(first, *(one.second[0] for one in each)) or 1.0
+        of_figure = [Bar(names[0], first / largest, text)]
+        body.append(Row((what, names[0], text, "", "")))
+        for name, one in zip(names[1:], each, strict=True):
+            value, text = one.second
+            of_figure.append(Bar(name, value / largest, text, "accent" if one.apart else ""))
+            cells = (what, name, text, one.against, _APART[one.apart])
+            body.append(Row(cells, "strong" if one.apart else ""))
+            answer = {"what": what, "name": name, "value": value, "first": first}
+            machine.append({**answer, **picked(one, "against", "apart")})
+        bars.append(Bars(what, of_figure))
+    lead = [(name, other[figures[0]]) for name, other in zip(names[1:], answers, strict=True)]
     said = []
-    for state in _APART:
-        if agreeing := [
-            name for name, one in zip(names[1:], lead, strict=True) if one.apart is state
-        ]:
-            said.append(f"{_APART[state]}: {', '.join(agreeing)}")
-    answer = "; ".join(
-        f"{name}: {one.second[1]}" for name, one in zip(names[1:], lead, strict=True)
-    )
+    for state, apart in _APART.items():
+        if agreeing := [name for name, one in lead if one.apart is state]:
+            said.append(f"{apart}: {', '.join(agreeing)}")
+    answer = "; ".join(f"{name}: {one.second[1]}" for name, one in lead)
     heads = (
         Column("figure"),
         Column("of", "cut"),
@@ -708,39 +608,28 @@ def several_document(
     caption = ""
     if pairs[0].data["kind"] == "runs":
         caption = "on the rows that all of them predicted"
-    sections = [
-        Section("Side by side", [Table(heads, body, "figure by figure", caption, shown=20)])
-    ]
+    table = Table(heads, body, "figure by figure", caption, shown=20)
+    sections = [Section("Side by side", [table])]
     for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), 1):
         for one in pair.sections:
             anchor = f"{place}-{one.anchor or one.heading.lower().replace(' ', '-')}"
-            parts = [
-                replace(part, name=f"{part.name}-{place}")
-                if isinstance(part, Table | Listing) and part.name
-                else part
-                for part in one.parts
-            ]
-            sections.append(
-                Section(
-                    f"{name}: {one.heading}", parts, anchor, f"{name}: {one.link or one.heading}"
-                )
-            )
+            parts = []
+            for part in one.parts:
+                if isinstance(part, Table | Listing) and part.name:
+                    part = replace(part, name=f"{part.name}-{place}")
+                parts.append(part)
+            link = f"{name}: {one.link or one.heading}"
+            sections.append(Section(f"{name}: {one.heading}", parts, anchor, link))
+    first = f"{names[0]}: {answers[0][figures[0]].first[1]}"
     return Document(
         title=", ".join(names),
         lead=pairs[0].lead,
-        opening=[
-            Headline(figures[0], answer, f"{names[0]}: {lead[0].first[1]}", f"{'; '.join(said)}."),
-            *bars[:_SMALL],
-        ],
+        opening=[Headline(figures[0], answer, first, f"{'; '.join(said)}."), *bars[:_SMALL]],
         sections=sections,
         offer="--out FOLDER writes the page, each pair in full",
-        data={
-            "schema": SCHEMA,
-            "kind": "several",
-            "names": list(names),
-            "answers": machine,
-            "pairs": [dict(pair.data) for pair in pairs],
-        },
+        data=_compared(
+            names, "several", answers=machine, pairs=[dict(pair.data) for pair in pairs]
+        ),
     )
 
 
@@ -801,23 +690,12 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     kernels = [
         str(row[name]) if has_value(row[name]) else NONE for name in ("kernel", "kernel_after")
     ]
-    has_operator = row["op"] not in ("", "kernel")
-    if has_operator:
+    name = kernels[kernels[0] == NONE]
+    if row["op"] not in ("", "kernel"):
         name = workload(row)
-    elif kernels[0] != NONE:
-        name = kernels[0]
-    else:
-        name = kernels[1]
     if width is not None:
         name = shortened(name, width)
     counts = (f"{row[name]:,.4g}" for name in ("count", "count_after"))
     times = (significant(row[name]) for name in ("time_us", "time_us_after"))
-    return (
-        str(row["outcome"]),
-        name,
-        *counts,
-        *times,
-        signed(row["change_us"], significant),
-        formatted(row["ratio"], "{:.3f}"),
-        *kernels,
-    )
+    change = signed(row["change_us"], significant), formatted(row["ratio"], "{:.3f}")
+    return str(row["outcome"]), name, *counts, *times, *change, *kernels

@@ -17,6 +17,7 @@ from ..workloads.deployments import LIKELY, PACES_MS, Choice, Question, cheapest
 from ..workloads.launching import serve_command, why_no_command
 from ..workloads.serving_percentiles import column
 from .document import (
+    JSON,
     Column,
     Document,
     Figure,
@@ -33,8 +34,9 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
+from .figures import NEUTRAL, OTHERS, SELECTED, log_axes, name_line, styled
 from .formats import NONE, counted, figure, share
+from .layouts import wording
 from .static_figures import Drawing
 
 SHOWN: Final = 12  # rows on a terminal
@@ -89,11 +91,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
     )
 
 
-_TUNING: Final = {
-    "either": "tuned by the vendor or as the engine comes",
-    "tuned": "as the vendor tunes the engine",
-    "stock": "as the engine comes",
-}
+_TUNING: Final = wording("deployments-tuning")
 _FRONT: Final = (
     "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its "
     "interval; circles: the "
@@ -514,13 +512,13 @@ def front_figure(choice: Choice) -> go.Figure:
         rows_of["tokens_per_s_per_gpu"],
         [way(one) for _, one in rows_of.iterrows()],
     )
-    drawn.add_trace(go.Scatter(x=x, y=y, ids=rows_of.index.tolist(), text=texts, **circles))
+    drawn.add_scatter(x=x, y=y, ids=rows_of.index.tolist(), text=texts, **circles)
     for place, (gpu, ways) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]
         x, y = ways["tokens_per_s_per_user"], ways["tokens_per_s_per_gpu"]
         texts = [f"{way(one)}, {_requests(one['concurrency'])}" for _, one in ways.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
-        drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
+        drawn.add_scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look)
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
         if asked.limited:
             best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= asked.sure)]
@@ -539,9 +537,7 @@ def front_figure(choice: Choice) -> go.Figure:
                 "showlegend": False,
             }
             where = {"x": [one["tokens_per_s_per_user"]], "y": [one["tokens_per_s_per_gpu"]]}
-            drawn.add_trace(
-                go.Scatter(**where, text=[way(one)], name=gpu, mode="markers", **bars, **point)
-            )
+            drawn.add_scatter(**where, text=[way(one)], name=gpu, mode="markers", **bars, **point)
     if asked.tpot_ms is not None:
         drawn.add_vline(x=1e3 / asked.tpot_ms, line={"color": NEUTRAL, "dash": "dot"})
         at = {
@@ -552,13 +548,12 @@ def front_figure(choice: Choice) -> go.Figure:
             "showarrow": False,
         }
         drawn.add_annotation(text=f"{figure(asked.tpot_ms)} ms a token", **at)
-    drawn.update_xaxes(title_text="tokens per second of a user", type="log")
-    drawn.update_yaxes(title_text="tokens per second of a GPU", type="log")
+    log_axes(drawn, "tokens per second of a user", "tokens per second of a GPU")
     drawn.update_layout(showlegend=False)
     return styled(drawn, 440, {})
 
 
-def _question(asked: Question) -> dict[str, Any]:
+def _question(asked: Question) -> JSON:
     names = (
         "counts",
         "engines",
@@ -589,7 +584,7 @@ def _question(asked: Question) -> dict[str, Any]:
     }
 
 
-def _records(ways: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(ways: pd.DataFrame) -> list[JSON]:
     """Return rows as JSON; an unbounded limit is null."""
     result = []
     for row in ways.to_dict("records"):

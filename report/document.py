@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+JSON = dict[str, Any]
+"""An object of JSON."""
 Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
 """How a cell, row or line is meant; renderers choose the look: ``strong`` the chosen one, ``near`` nearly as good."""
 Kind = Literal["words", "name", "cut", "kernel", "place", "prose", "number"]
@@ -367,12 +369,12 @@ def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tu
     return result
 
 
-def picked(source: object, *names: str) -> dict[str, Any]:
+def picked(source: object, *names: str) -> JSON:
     """Return attributes of an object under their names, for JSON."""
     return {name: getattr(source, name) for name in names}
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def records(table: pd.DataFrame) -> list[JSON]:
     """Return a table as JSON types."""
     result = []
     for row in table.to_dict("records"):

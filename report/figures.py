@@ -19,11 +19,14 @@ from numpy.typing import ArrayLike
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
 from .formats import distinct, escape, percent, shortened
-from .run_folder import beside, ordered, reference, simplest
+from .run_folder import Metrics, beside, ordered, reference, simplest
 from .static_figures import Drawing
 
-Row = Mapping[str, Any]
+Look = dict[str, Any]
+"""Properties of a figure, as plotly has them."""
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
+ABOVE: Final = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+"""A legend in a line above its figure."""
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot")  # of lines that share a colour
 _DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -41,7 +44,7 @@ _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
 _POINTS: Final = 20_000  # points above which a terminal's chart shows evenly chosen ones
 
 
-def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
+def workloads(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | None:
     """Draw observed and predicted values of all workloads in order of size, and the error of each below.
 
     `predictions` are the out-of-fold ones of all schemes and models, as in ``predictions.parquet``,
@@ -88,13 +91,7 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     return styled(
         Drawing(traces),
         620,
-        legend={
-            "orientation": "h",
-            "y": 1.02,
-            "yanchor": "bottom",
-            "x": 0,
-            "itemsizing": "constant",
-        },
+        legend={**ABOVE, "itemsizing": "constant"},
         annotations=[{"xref": "x2", "yref": "y2", **look} for look in farthest(place, ape, where)],
         shapes=[{**dotted, "y0": error, "y1": error} for error in (1, 10)],
         xaxis={**across, "anchor": "y", "matches": "x2", "showticklabels": False},
@@ -104,7 +101,7 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     )
 
 
-def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
+def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | None:
     """Draw predicted over observed values of the selected model, and the band that holds 90 % of the workloads.
 
     Parameters as those of `workloads`. The band is made of the 5 % and 95 % quantiles of predicted
@@ -132,7 +129,10 @@ def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
         name=f"90 %: {low:.2f} to {high:.2f} × observed",
     )
     figure.add_scatter(
-        x=ends, y=ends, mode="lines", line={"color": NEUTRAL, "width": 1}, name="equal"
+        x=ends,
+        y=ends,
+        name="equal",
+        **stroke(NEUTRAL, 1),
     )
     many = len(rows) >= WEBGL_FROM
     kind = go.Scattergl if many else go.Scatter
@@ -143,17 +143,16 @@ def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
         kind(
             x=_short(observed),
             y=_short(rows["predicted"].to_numpy(dtype=float)),
-            mode="markers",
-            marker={"color": SELECTED, "size": size, "opacity": 0.6},
             text=[escape(str(group)) for group in rows["group"]],
             hovertemplate="%{x:.4~g} → %{y:.4~g}<br>%{text}<extra></extra>",
             name=escape(name),
+            **dots(SELECTED, size, opacity=0.6),
         )
     )
     return styled(
         figure,
         520,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=ABOVE,
         xaxis={"type": "log", "title": {"text": f"observed {escape(unit)}"}},
         yaxis={"type": "log", "title": {"text": f"predicted {escape(unit)}"}},
     )
@@ -166,14 +165,14 @@ def thinned(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[np.linspace(0, len(rows) - 1, SHOWN).round().astype(int)]
 
 
-def selected(predictions: pd.DataFrame, cv: Row) -> pd.DataFrame:
+def selected(predictions: pd.DataFrame, cv: Metrics) -> pd.DataFrame:
     """Return the out-of-fold predictions of the model that a scheme selected, the smallest observed value first."""
     name = str((cv.get("selected") or {}).get("name"))
     rows = predictions[(predictions["scheme"] == cv["scheme"]) & (predictions["model"] == name)]
     return rows.sort_values(["observed", "row"], kind="stable")
 
 
-def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
+def inliers(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
 
     The selected model is a thick blue line, the four next best are coloured, baselines are dashed,
@@ -281,7 +280,7 @@ FAMILIES: Final = {
 """Kinds of models of the literature, by name or by how names begin, and their colours; the best of a kind is drawn."""
 
 
-def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
+def families(predictions: pd.DataFrame, cv: Metrics) -> go.Figure | None:
     """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; none without any."""
     ranked = [row for row, _ in ordered({**cv, "baselines": []}) if row.get("e_out") is not None]
     errors, figure = errors_of(predictions, cv), Drawing()
@@ -294,12 +293,10 @@ def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
             )
     if not figure.data:
         return None
-    return styled(
-        figure, 420, {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **_SHARES
-    )
+    return styled(figure, 420, ABOVE, **_SHARES)
 
 
-def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
+def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     """Draw the place of each workload among all by its predicted value over that by its observed value."""
     rows = selected(predictions, cv)
     place = rows["predicted"].astype(float).rank().to_numpy(dtype=np.float32)
@@ -314,10 +311,8 @@ def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads")
     )
     line = {"color": NEUTRAL, "width": 1}
-    figure.add_trace(
-        go.Scatter(
-            x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"
-        )
+    figure.add_scatter(
+        x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"
     )
     axes = {
         "xaxis": "place by observed value, from the smallest",
@@ -351,10 +346,12 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
             "arrayminus": error - part["least"],
             "color": colour,
         }
-        figure.add_trace(
-            go.Scatter(
-                name=str(way), x=x, y=error, error_y={"symmetric": False, **reach}, line=line
-            ),
+        figure.add_scatter(
+            name=str(way),
+            x=x,
+            y=error,
+            error_y={"symmetric": False, **reach},
+            line=line,
             row=1,
             col=1,
         )
@@ -364,8 +361,13 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
         figure.add_trace(covered, row=2, col=1)
     rule = table.drop_duplicates("rows", keep="last")
     style = {"color": BASELINE, "width": 2, "dash": "dash"}
-    figure.add_trace(
-        go.Scatter(name="affine", x=rule["rows"], y=rule["affine"], line=style), row=1, col=1
+    figure.add_scatter(
+        name="affine",
+        x=rule["rows"],
+        y=rule["affine"],
+        line=style,
+        row=1,
+        col=1,
     )
     figure.add_hline(
         y=100 * interval, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1
@@ -376,33 +378,43 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
     )
     figure.update_xaxes(title_text="rows measured on the target", row=2, col=1)
     figure.update_yaxes(title_text="error, %", rangemode="tozero", row=1, col=1)
-    figure.update_yaxes(title_text="covered, %", range=[40, 101], row=2, col=1)
-    return styled(figure, 560, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    figure.update_yaxes(
+        title_text="covered, %",
+        range=[40, 101],
+        row=2,
+        col=1,
+    )
+    return styled(figure, 560, legend=ABOVE)
 
 
-def trees(rows: Sequence[Row]) -> go.Figure:
+def trees(rows: Sequence[Metrics]) -> go.Figure:
     """Draw the error of forests of 2, 4, 8, ... trees, and below it their inlier ratios; `rows` as in metrics."""
-    figure = Drawing().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    figure = Drawing().set_subplots(
+        rows=2,
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.06,
+    )
     sizes, mode = [row["trees"] for row in rows], {"mode": "lines+markers"}
     for key, label, colour in (("e_out", "E_out", SELECTED), ("e_in", "E_in", NEUTRAL)):
         line = {"color": colour, "width": 2}
-        figure.add_trace(
-            go.Scatter(name=label, x=sizes, y=[row[key] for row in rows], line=line, **mode),
-            row=1,
-            col=1,
+        figure.add_scatter(
+            name=label, x=sizes, y=[row[key] for row in rows], line=line, **mode, row=1, col=1
         )
     for threshold, colour in zip(("5", "10", "20"), OTHERS, strict=False):
         share, line = [row["ir"][threshold] for row in rows], {"color": colour, "width": 2}
-        figure.add_trace(
-            go.Scatter(name=f"within {threshold} %", x=sizes, y=share, line=line, **mode),
-            row=2,
-            col=1,
+        figure.add_scatter(
+            name=f"within {threshold} %", x=sizes, y=share, line=line, **mode, row=2, col=1
         )
-    figure.update_xaxes(type="log", tickvals=sizes, ticktext=[str(size) for size in sizes])
+    figure.update_xaxes(
+        type="log",
+        tickvals=sizes,
+        ticktext=[str(size) for size in sizes],
+    )
     figure.update_xaxes(title_text="trees", row=2, col=1)
     figure.update_yaxes(title_text="error, %", rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="workloads, %", row=2, col=1)
-    return styled(figure, 520, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return styled(figure, 520, legend=ABOVE)
 
 
 def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
@@ -427,18 +439,15 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
         }
         trace = {"x": place[of], "y": predicted, "error_y": {**bars, "thickness": 1, "width": 0}}
         hover = f"%{{y:.4~g}}<extra>{name}</extra>"
-        figure.add_trace(
-            go.Scatter(
-                name=name,
-                mode="markers",
-                marker={"color": colour, "size": 5},
-                hovertemplate=hover,
-                **trace,
-            )
+        figure.add_scatter(
+            name=name,
+            hovertemplate=hover,
+            **trace,
+            **dots(colour, 5),
         )
     figure.update_yaxes(type="log", title_text=escape(quantity(metric).label))
     figure.update_xaxes(title_text="workloads from smallest to largest")
-    return styled(figure, 460, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return styled(figure, 460, legend=ABOVE)
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
@@ -455,7 +464,12 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
         title = "−log10 of the p-value (1.3 is p = 0.05)"
     else:
         title = escape(measure)
-    figure = _bars([name for name, _ in rows], values, [f"{value:.3g}" for _, value in rows], title)
+    figure = _bars(
+        [name for name, _ in rows],
+        values,
+        [f"{value:.3g}" for _, value in rows],
+        title,
+    )
     if exponent:
         figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     elif len(values) and values.min() > 0 and values.max() > DWARFED * np.median(values):
@@ -474,7 +488,7 @@ def _as_points(figure: go.Figure, values: np.ndarray) -> None:
         "marker": {"color": SELECTED, "size": 11},
     }
     figure.data = []
-    figure.add_trace(go.Scatter(**given, **points))
+    figure.add_scatter(**given, **points)
     figure.update_xaxes(
         type="log", range=[np.log10(values.min()) - 0.1, np.log10(values.max()) + 0.4]
     )
@@ -498,10 +512,16 @@ def changes(
         "color": NEUTRAL,
         "thickness": 1,
     }
-    bar: dict[str, Any] = {"orientation": "h", "marker": {"color": colours}, "error_x": error}
+    bar: Look = {"orientation": "h", "marker": {"color": colours}, "error_x": error}
     hover = "%{customdata}: %{x:+.4~g} " + escape(unit) + "<extra></extra>"
     full = [escape(name) for name in names]
-    figure.add_bar(x=numbers, y=places, customdata=full, hovertemplate=hover, **bar)
+    figure.add_bar(
+        x=numbers,
+        y=places,
+        customdata=full,
+        hovertemplate=hover,
+        **bar,
+    )
     figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
     ticks = {"tickmode": "array", "tickvals": places, "autorange": "reversed", "showgrid": False}
     labels = [escape(distinct(name, names, _LABEL)) for name in names]
@@ -515,17 +535,17 @@ def changes(
     )
 
 
-def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go.Figure:
+def groups(rows: Sequence[Metrics], others: Sequence[float | None], rule: str) -> go.Figure:
     """Draw the error of each group as a bar, that of the rule as a mark; rows in the order to show.
 
     Where one error would flatten most others, all are points on a logarithmic axis.
     """
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
-    marked, look = any(error is not None for error in others), dict[str, Any]()
+    marked, look = any(error is not None for error in others), Look()
     if marked:
         look = {
             "showlegend": True,
-            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+            "legend": {**ABOVE, "y": 1.0},
         }
         look["margin"] = {"t": 44}
     labels, texts = [str(row["group"]) for row in rows], [percent(error) for error in errors]
@@ -545,8 +565,8 @@ def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go
             "line": {"width": 3, "color": BASELINE},
         }
         places = list(range(len(rows)))
-        figure.add_trace(
-            go.Scatter(name=escape(rule), x=list(others), y=places, mode="markers", marker=marks)
+        figure.add_scatter(
+            name=escape(rule), x=list(others), y=places, mode="markers", marker=marks
         )
     return figure
 
@@ -597,7 +617,7 @@ def _short(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
+def errors_of(predictions: pd.DataFrame, cv: Metrics) -> dict[str, np.ndarray]:
     """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
     of_scheme = predictions.loc[predictions["scheme"] == cv["scheme"], ["model", "ape"]]
     return {
@@ -607,9 +627,9 @@ def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
 
 
 def _curve(
-    row: Row,
+    row: Metrics,
     errors_by_model: dict[str, np.ndarray],
-    line: dict[str, Any],
+    line: Look,
     label: str,
     group: str,
     shown: bool = True,
@@ -673,7 +693,13 @@ def _bars(
         "yaxis": {"automargin": True, **ticks},
     }
     look = {"showlegend": False, "bargap": 0.25, **look}
-    return styled(figure, 90 + 24 * len(labels), look.pop("legend", {}), **axes, **look)
+    return styled(
+        figure,
+        90 + 24 * len(labels),
+        look.pop("legend", {}),
+        **axes,
+        **look,
+    )
 
 
 _LABEL: Final = 34  # characters of a label
@@ -685,7 +711,7 @@ _CLOSE, _WIDE = (
     0.7,
     3.5,
 )  # decades of a logarithmic axis under which ticks are even, from which they are powers of ten
-_LOOK: dict[str, Any] = {
+_LOOK: Look = {
     "template": "none",
     "paper_bgcolor": _CLEAR,
     "plot_bgcolor": _CLEAR,
@@ -697,10 +723,10 @@ _SHARES: Final = {
     "yaxis": {"title": {"text": "workloads, %"}, "range": [0, 101]},
 }
 """Axes of inlier ratios."""
-_AXIS: dict[str, Any] = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID}
+_AXIS: Look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID}
 
 
-def styled(figure: go.Figure, height: int, legend: dict[str, Any], **more: Any) -> go.Figure:
+def styled(figure: go.Figure, height: int, legend: Look, **more: Any) -> go.Figure:
     """Apply the style of the pages to a figure: transparent, hairline grid, text in the page's colour.
 
     `more` are properties of the layout, of its axes too (``xaxis={...}``): here they cost a tenth
@@ -717,6 +743,28 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any], **more: Any) 
     return _dressed(figure, _merged(look, more), axis)
 
 
+def dots(colour: str, size: Any, **more: Any) -> Look:
+    """Return the look of points."""
+    return {"mode": "markers", "marker": {"color": colour, "size": size, **more}}
+
+
+def stroke(colour: str, width: float | None, **more: Any) -> Look:
+    """Return the look of a line."""
+    return {"mode": "lines", "line": {"color": colour, "width": width, **more}}
+
+
+def cycled(place: int, colours: Sequence[str]) -> dict[str, str]:
+    """Return colour and dash of one of many lines: all colours with one dash, then with the next."""
+    turn, at = divmod(place, len(colours))
+    return {"color": colours[at], "dash": DASHES[turn % len(DASHES)]}
+
+
+def log_axes(figure: go.Figure, x: str, y: str) -> None:
+    """Name the axes of a figure, both logarithmic."""
+    figure.update_xaxes(type="log", title_text=x)
+    figure.update_yaxes(type="log", title_text=y)
+
+
 def name_line(
     figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike, y: ArrayLike, colour: str
 ) -> None:
@@ -730,7 +778,7 @@ def name_line(
     figure.add_annotation(_named(escape(name), across[at], up[at], colour, ax=28, ay=-24))
 
 
-def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[str, Any]]:
+def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[Look]:
     """Return, as annotations, the name of the farthest off of each third of the points, so that names do not meet.
 
     ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are
@@ -742,7 +790,7 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[s
         return []
     low, high = across[finite].min(), across[finite].max()
     points, third = (
-        list[dict[str, Any]](),
+        list[Look](),
         np.minimum(3 * (across[finite] - low) / max(high - low, 1e-9), 2).astype(int),
     )
     for place in np.unique(third):
@@ -761,7 +809,7 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[s
     return points
 
 
-def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str, Any]:
+def _named(name: str, x: float, y: float, colour: str, **place: Any) -> Look:
     """Return the name of a line as an annotation with an arrow to a point of it."""
     look = {
         "font": {"color": colour, "size": 13},
@@ -774,13 +822,7 @@ def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str
 
 def panels(figure: go.Figure, height: int) -> go.Figure:
     """Apply the style of the pages to a figure of several panels, its legend above."""
-    legend = {
-        "orientation": "h",
-        "y": 1 + 40 / height,
-        "yanchor": "bottom",
-        "x": 0,
-        "bgcolor": _CLEAR,
-    }
+    legend = {**ABOVE, "y": 1 + 40 / height, "bgcolor": _CLEAR}
     entries = len(
         {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
     )
@@ -795,7 +837,7 @@ def panels(figure: go.Figure, height: int) -> go.Figure:
     return _dressed(figure, look, {})
 
 
-def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> go.Figure:
+def _dressed(figure: go.Figure, look: Look, axis: Look) -> go.Figure:
     """Style a layout and its axes in one update: property by property plotly takes ten times as long.
 
     Ticks of logarithmic axes are written in full, 1, 2, 5 of each of a few decades; plotly writes
@@ -823,7 +865,7 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
     return figure
 
 
-def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merged(one: Look, other: Look) -> Look:
     """Merge properties recursively; the second wins."""
     both = {
         name: _merged(one[name], value)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..workloads.serving_model import BASES, TIMES, TWO_RUNS, ServingModel
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score, turning_point
 from .document import (
+    JSON,
     Bar,
     Bars,
     Column,
@@ -44,48 +45,19 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
+from .figures import NEUTRAL, OTHERS, SELECTED, cycled, log_axes, name_line, styled
 from .formats import alike, counted, escape, figure, formatted, share
+from .layouts import wording
 from .static_figures import Drawing
 
 SPREAD_OF: Final = (
     "spread."  # how columns of a table of forecasts begin that say where the intervals come from
 )
-SOURCES: Final = {
-    "stated": "stated",
-    "run": "by a run",
-    "measured": "measured",
-    "law": "by law",
-    "": "–",
-}
+SOURCES: Final = wording("forecast-sources")
 """Where the time of a layer comes from."""
-INPUTS: Final = {
-    "n": "size of the matrix",
-    "nb": "width of a panel",
-    "p": "rows of the grid",
-    "q": "columns of the grid",
-    "product": "share of the peak that matrix products reach",
-    "panel": "share of the peak that a panel reaches",
-    "network_gbs": "network, GB/s per device",
-    "bandwidth_gbs": "memory bandwidth, GB/s per device",
-    "stream": "share of the bandwidth that a stream reaches",
-    "reached": "share of the stream that HPCG reaches",
-    "peak_share": "share of the 16-bit peak that HPL-MxP reaches",
-    "kernel_share": "share of the stream that the kernel reaches",
-    "points": "points of each axis",
-    "scaling": "share that is left on so many devices",
-}
+INPUTS: Final = wording("forecast-inputs")
 """What a score is made of."""
-MEMORY: Final = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "optimizer": "optimizer",
-    "activations": "activations",
-    "logits": "logits",
-    "fragmentation": "fragmentation",
-    "cache": "cache",
-    "reserved": "runtime",
-}
+MEMORY: Final = wording("forecast-memory")
 """What fills the memory of a GPU."""
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)  # upper ends of the classes of half-widths
 MOST_CHOICES: Final = 2000  # settings that sliders go over; a page of more would be slow
@@ -113,55 +85,15 @@ def forecast_document(
         "forecasts": [_json(*pair, need, level) for pair in zip(asked, answers, strict=True)],
     }
     if len(answers) == 1 and answers[0].setting is not None:
-        (one,) = answers
-        assert one.setting is not None
-        title, lead = f"Forecast of {one.setting.model.name}", about(one.setting)
-        if one.reason is not None:
-            return Document(
-                title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data
-            )
-        figures = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)), "Figures")
-        spreads = [
-            (PARTS[name], f"±{100 * value:.1f} %")
-            for name, value in one.spreads.items()
-            if value >= 0.001
-        ]
-        spread = Table(
-            columns("from", numbers=["1 σ"]), rows(spreads), "What the interval is made of"
+        return _one_document(
+            answers[0],
+            answers[0].setting,
+            level,
+            need,
+            price,
+            data,
         )
-        beside, assumed = _elsewhere(one.remarks), ""
-        others = [note for note in one.remarks if note not in beside]
-        if not isinstance(one.setting, GraphSetting) and one.setting.kind != "training":
-            setting = one.setting
-            taken = [
-                f"{name} {getattr(setting, name)}"
-                for name in _MAY_BE_ASSUMED
-                if name in setting.assumed
-            ]
-            assumed = f"assumed: {', '.join(taken)}" if taken else ""
-        sections = [
-            Section("Figures", [figures]),
-            Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
-            Section("What the interval is made of", [spread], "interval", "Interval"),
-            Section("Remarks", [Lines(remarked(others), "list"), lines([assumed])]),
-        ]
-        if one.layers:
-            drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
-            sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
-        if one.ranks:
-            tables = [_rank_table(one)]
-            if one.bins:
-                tables.append(_bin_table(one))
-            sections.insert(2, Section("Ranks", tables, "ranks", "Ranks"))
-        if need is not None:
-            beside = [one.needed(need, level).told, *beside]
-        opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
-        return Document(title=title, lead=lead, opening=opening, sections=sections, data=data)
     answered = [one for one in answers if one.reason is None]
-    lead = (
-        f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of "
-        f"{100 * level:g} %"
-    )
     names = [name for name in varied(asked) if name != MEASURED]
     curves = [
         Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}")
@@ -171,67 +103,109 @@ def forecast_document(
         "Throughput per GPU against the time per token; a line is the front of the GPU that it "
         "names"
     )
+    notes = list(dict.fromkeys(chain.from_iterable(one.remarks for one in answered)))
+    beside = _elsewhere(notes)
+    others = [note for note in notes if note not in beside]
+    best = []
+    if answered:
+        best.append(_best(answered, level))
+        if need is not None:
+            widest = max(answered, key=lambda one: one.half_width)
+            beside.insert(0, widest.needed(need, level).told)
     table = _grid_table(answers, asked, names, need, price)
-    remarks = []
-    for answer in answered:
-        remarks.extend(answer.remarks)
-    notes = list(dict.fromkeys(remarks))
-    widest = None
-    if need is not None:
-        widest = max(answered, key=lambda one: one.half_width, default=None)
-    if need is None or widest is None:
-        remarks_of_need = []
-    else:
-        remarks_of_need = [widest.needed(need, level).told]
+    sliders = _sliders(answers, asked, names, level, need, price)
+    drawn = [*curves, Figure(partial(pareto_figure, answers), front)]
+    counts = f"{counted(len(answers), 'setting')}, {len(answered)} answered"
     return Document(
         title="Forecast",
-        lead=lead,
+        lead=f"{counts}; intervals of {100 * level:g} %",
         opening=[
-            *([_best(answered, level)] if answered else []),
+            *best,
             lines([*_against(answers, asked, level), *_refused(answers)], "answer"),
-            Lines(remarked([*remarks_of_need, *_elsewhere(notes)])),
+            Lines(remarked(beside)),
         ],
         sections=[
-            Section(
-                "Any of them",
-                _sliders(answers, asked, names, level, need, price),
-                "choose",
-                "Choose",
-            ),
-            Section(
-                "Figures",
-                [*curves, Figure(partial(pareto_figure, answers), front)],
-                "figures",
-                "Figures",
-            ),
+            Section("Any of them", sliders, "choose", "Choose"),
+            Section("Figures", drawn, "figures", "Figures"),
             Section("Settings", [table], "settings", "Settings"),
-            Section(
-                "Remarks",
-                [Lines(remarked(note for note in notes if note not in _elsewhere(notes)), "list")],
-            ),
+            Section("Remarks", [Lines(remarked(others), "list")]),
         ],
         data=data,
     )
+
+
+def _one_document(
+    one: Forecast,
+    setting: Setting | GraphSetting,
+    level: float,
+    need: float | None,
+    price: Prices,
+    data: Mapping[str, Any],
+) -> Document:
+    """Return a forecast in full."""
+    title, lead = f"Forecast of {setting.model.name}", about(setting)
+    if one.reason is not None:
+        return Document(
+            title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data
+        )
+    spreads = [
+        (PARTS[name], f"±{100 * value:.1f} %")
+        for name, value in one.spreads.items()
+        if value >= 0.001
+    ]
+    heading = "What the interval is made of"
+    spread = Table(columns("from", numbers=["1 σ"]), rows(spreads), heading)
+    beside, assumed = _elsewhere(one.remarks), []
+    others = [note for note in one.remarks if note not in beside]
+    if isinstance(setting, Setting) and setting.kind != "training":
+        taken = [name for name in _MAY_BE_ASSUMED if name in setting.assumed]
+        assumed = [f"{name} {getattr(setting, name)}" for name in taken]
+    said = lines([f"assumed: {', '.join(assumed)}" if assumed else ""])
+    sections = [
+        Section("Figures", [replace(_figures_table(one, need, price), title="Figures")]),
+        Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
+        Section(heading, [spread], "interval", "Interval"),
+        Section("Remarks", [Lines(remarked(others), "list"), said]),
+    ]
+    if one.layers:
+        drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
+        sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
+    if one.ranks:
+        tables = [_rank_table(one)]
+        if one.bins:
+            tables.append(_bin_table(one))
+        sections.insert(2, Section("Ranks", tables, "ranks", "Ranks"))
+    if need is not None:
+        beside.insert(0, one.needed(need, level).told)
+    opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
+    return Document(
+        title=title,
+        lead=lead,
+        opening=opening,
+        sections=sections,
+        data=data,
+    )
+
+
+def _figures_table(one: Forecast, need: float | None, price: Prices) -> Table:
+    """Return the figures of a forecast."""
+    return Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
 
 
 def _against(
     answers: Sequence[Forecast], asked: Sequence[Mapping[str, Any]], level: float
 ) -> Iterator[str]:
     """Say how far the answers lie from what was measured, where a table of settings has that."""
-    pairs = [
-        (row.get(MEASURED, math.nan), one)
-        for row, one in zip(asked, answers, strict=True)
-        if one.reason is None
-    ]
-    pairs = [(measured, one) for measured, one in pairs if not math.isnan(measured)]
-    if pairs:
-        off = [abs(one.predicted / measured - 1) for measured, one in pairs]
-        inside = sum(one.lower <= measured <= one.upper for measured, one in pairs)
-        yield (
-            f"Measured: {counted(len(pairs), 'setting')}, off by {share(float(np.mean(off)))} on "
-            "average "
-            f"(worst {share(max(off))}); {inside} lie inside their {100 * level:g} % interval."
-        )
+    off, inside = [], 0
+    for row, one in zip(asked, answers, strict=True):
+        measured = row.get(MEASURED, math.nan)
+        if one.reason is None and not math.isnan(measured):
+            off.append(abs(one.predicted / measured - 1))
+            inside += one.lower <= measured <= one.upper
+    if off:
+        mean = f"off by {share(float(np.mean(off)))} on average (worst {share(max(off))})"
+        held = f"{inside} lie inside their {100 * level:g} % interval"
+        yield f"Measured: {counted(len(off), 'setting')}, {mean}; {held}."
 
 
 def _refused(answers: Iterable[Forecast]) -> Iterator[str]:
@@ -269,62 +243,62 @@ def _sliders(
     price: Prices,
 ) -> list[Part]:
     """Return sliders over the varied fields, if the settings are few; a combination that was not asked says so."""
-    axes = []
-    for name in names:
-        axes.append((name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))))
-    if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
+    keys = [tuple(_word(row.get(name)) for name in names) for row in asked]
+    values = [tuple(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
+    if not names or math.prod(map(len, values)) > MOST_CHOICES:
         return []
-    by_values = {}
-    for row, answer in zip(asked, answers, strict=True):
-        by_values[tuple(_word(row.get(name)) for name in names)] = answer
+    by_values = dict(zip(keys, answers, strict=True))
     choices: list[list[Part]] = []
     rates = []  # tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer
-    for values in product(*(values for _, values in axes)):
-        one = by_values.get(values)
+    for key in product(*values):
+        one = by_values.get(key)
+        rates.append(0.0)
         if one is None:
             choices.append([lines(["not among the settings that were asked for"])])
         elif one.reason is not None or one.setting is None:
             choices.append([lines([str(one.reason)] if one.reason else [])])
         else:
-            facts = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
-            choices.append([_answer(one, level), facts, *_bars(one)])
-        answered = one is not None and one.reason is None
-        rates.append(
-            one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted)
-            if one and answered
-            else 0.0
-        )
+            choices.append([_answer(one, level), _figures_table(one, need, price), *_bars(one)])
+            rates[-1] = one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted)
     best = max(range(len(rates)), key=rates.__getitem__)
-    return [Sliders([(ASKED.get(name, name), values) for name, values in axes], choices, best)]
+    heads = [ASKED.get(name, name) for name in names]
+    return [Sliders(list(zip(heads, values, strict=True)), choices, best)]
 
 
 def _bars(one: Forecast) -> list[Part]:
     """Return what the time is made of, and what fills the memory of a GPU, as bars."""
-    times, unit = _scale(one)
-    unit = unit if unit == "ms" else "s"
+    times, unit = _seconds(one)
+    parts = {name: value[0] for name, value in _longest(one)}
     whole = sum(value[0] for value in one.parts.values())
-    parts = sorted(
-        ((name, value[0]) for name, value in one.parts.items() if value[0] > 0),
-        key=lambda part: -part[1],
-    )
-    texts = alike(*(times * value for _, value in parts))
+    texts = alike(*(times * value for value in parts.values()))
     time = [
-        Bar(PARTS[name], value / whole, f"{text} {unit}")
-        for (name, value), text in zip(parts, texts, strict=True)
+        Bar(PARTS[name], parts[name] / whole, f"{text} {unit}")
+        for name, text in zip(parts, texts, strict=True)
     ]
     room = one.setting.gpu.memory_gb if one.setting else None
     memory = []
-    if room:
-        *texts, all_of_it = alike(*one.memory.values(), one.memory_gb)
-        filled = zip(one.memory.items(), texts, strict=True)
-        memory = [Bar(MEMORY[name], value / room, f"{text} GiB") for (name, value), text in filled]
-        memory.append(
-            Bar("all of it", min(one.memory_gb / room, 1.0), f"{all_of_it} of {figure(room)} GiB")
-        )
+    if room and one.memory:
+        *texts, every = alike(*one.memory.values(), one.memory_gb)
+        for (name, value), text in zip(one.memory.items(), texts, strict=True):
+            memory.append(Bar(MEMORY[name], value / room, f"{text} GiB"))
+        filled = min(one.memory_gb / room, 1.0)
+        memory.append(Bar("all of it", filled, f"{every} of {figure(room)} GiB"))
     return [
         Bars("What the time is made of", time),
-        Bars("What fills the memory of a GPU", memory if one.memory else []),
+        Bars("What fills the memory of a GPU", memory),
     ]
+
+
+def _seconds(one: Forecast) -> tuple[float, str]:
+    """Return the unit of the parts of a time, and how many of it a second has."""
+    times, unit = _scale(one)
+    return times, unit if unit == "ms" else "s"
+
+
+def _longest(one: Forecast) -> list[tuple[str, Any]]:
+    """Return the parts of a time with their bounds, the longest first."""
+    parts = [(name, value) for name, value in one.parts.items() if value[0] > 0]
+    return sorted(parts, key=lambda part: -part[1][0])
 
 
 def score_document(score: Score) -> Document:
@@ -335,34 +309,24 @@ def score_document(score: Score) -> Document:
         f"{_flops(score.mean)}. "
         f"The peak alone, {_PEAKS.get(score.benchmark, 'of the memory')}, is the simplest rule."
     )
-    inputs = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
-    data = {
-        "schema": SCHEMA,
-        "level": score.level,
-        **_figures(score),
-    }
-    bars = [Bar(PARTS[name], part, share(part)) for name, part in score.shares.items()]
+    inputs = [(INPUTS[key], figure(value)) for key, value in score.inputs.items()]
+    table = Table(columns("input", numbers=["median"]), rows(inputs))
+    bars = [Bar(PARTS[part], length, share(length)) for part, length in score.shares.items()]
+    peak = f"peak alone: {_flops(score.peak)}"
     return Document(
         title=f"{name} on {score.devices:,} × {score.gpu}",
         lead="A forecast: the median of what the inputs below and their spreads give",
-        opening=[
-            Headline("", _flops(score.predicted), f"peak alone: {_flops(score.peak)}", beneath)
-        ],
+        opening=[Headline("", _flops(score.predicted), peak, beneath)],
         sections=[
-            Section(
-                "What the score is made of",
-                [Table(columns("input", numbers=["median"]), inputs)],
-                "inputs",
-                "Inputs",
-            ),
+            Section("What the score is made of", [table], "inputs", "Inputs"),
             Section("Where the time goes", [Bars("Part of the time", bars)], "time", "Time"),
             Section("Remarks", [Lines(remarked(score.remarks), "list")]),
         ],
-        data=data,
+        data={"schema": SCHEMA, "level": score.level, **_figures(score)},
     )
 
 
-def _figures(score: Score) -> dict[str, Any]:
+def _figures(score: Score) -> JSON:
     return {key: value for key, value in vars(score).items() if key not in ("remarks", "level")}
 
 
@@ -444,63 +408,36 @@ def release_document(
     for (name, constant), mean, sigma in zip(
         release.constants.items(), release.mean, spread, strict=True
     ):
-        value = constant.value * float(np.exp(mean))
-        body.append(
-            (
-                constant.what,
-                f"{figure(value)} {constant.unit}".strip(),
-                share(float(sigma)),
-                PARTS[name],
-            )
-        )
-    others = ""
+        value = figure(constant.value * float(np.exp(mean)))
+        fitted = f"{value} {constant.unit}".strip()
+        body.append((constant.what, fitted, share(float(sigma)), PARTS[name]))
+    runs = f"{counted(len(now), 'run')} of {', '.join(release.models)} on {release.gpu}"
     if release.runs > len(now):
-        others = f", and {counted(release.runs - len(now), 'run')} before"
-    title = (
-        f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on "
-        f"{release.gpu}{others}"
-    )
-    widths = []
-    for answers in (before, now):
-        widths.append(float(np.median([one.half_width for one in answers])))
-    off = []
-    for answers in (before, now):
-        off.append(
-            float(
-                np.mean(
-                    [
-                        abs(one.predicted / time - 1)
-                        for one, time in zip(answers, measured, strict=True)
-                    ]
-                )
-            )
-        )
+        runs += f", and {counted(release.runs - len(now), 'run')} before"
+    widths, off = {}, {}
+    for when, answers in (("before", before), ("now", now)):
+        predicted = np.array([one.predicted for one in answers])
+        widths[when] = float(np.median([one.half_width for one in answers]))
+        off[when] = float(np.mean(np.abs(predicted / np.array(measured) - 1)))
     answer = (
-        f"Without them, forecasts of these runs err by {share(off[0])} on average and are known "
-        "within "
-        f"±{share(widths[0])} (the median of 90 % intervals); fitted to them, by {share(off[1])} "
-        "and "
-        f"within ±{share(widths[1])}."
+        f"Without them, forecasts of these runs err by {share(off['before'])} on average and are "
+        f"known within ±{share(widths['before'])} (the median of 90 % intervals); fitted to them, "
+        f"by {share(off['now'])} and within ±{share(widths['now'])}."
     )
-    names = Table(
-        columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(body), "Constants"
-    )
-    data = {
-        "schema": SCHEMA,
-        **picked(release, "name", "kind", "gpu", "runs", "largest", "source"),
-    }
-    data |= {
-        "models": list(release.models),
-        "mean": release.mean.tolist(),
-        "root": release.root.tolist(),
-    }
-    data["half_width"] = dict(zip(("before", "now"), widths, strict=True))
-    data["error"] = dict(zip(("before", "now"), off, strict=True))
+    heads = columns("constant", numbers=["fitted", "1 σ"], prose=["part"])
     return Document(
-        title=title,
+        title=f"{release.name}: {runs}",
         opening=[lines([answer], "answer")],
-        sections=[Section("Constants", [names])],
-        data=data,
+        sections=[Section("Constants", [Table(heads, rows(body), "Constants")])],
+        data={
+            "schema": SCHEMA,
+            **picked(release, "name", "kind", "gpu", "runs", "largest", "source"),
+            "models": list(release.models),
+            "mean": release.mean.tolist(),
+            "root": release.root.tolist(),
+            "half_width": widths,
+            "error": off,
+        },
     )
 
 
@@ -508,18 +445,10 @@ def learnt_document(model: ServingModel) -> Document:
     """Return the document of a serving model: how wide its answers are, by the data they rest on."""
     body = []
     for basis in (*BASES, TWO_RUNS):
-        words = basis
-        if basis == TWO_RUNS:
-            words = "new model, two runs of the setting"
-        body.append(
-            (
-                words,
-                *(
-                    f"{math.exp(NINETY_PERCENT * model.fits[time].spreads[basis][0]):.2f}"
-                    for time in TIMES
-                ),
-            )
-        )
+        widths = (model.fits[time].spreads[basis][0] for time in TIMES)
+        factors = [f"{math.exp(NINETY_PERCENT * width):.2f}" for width in widths]
+        body.append((basis, *factors))
+    body[-1] = ("new model, two runs of the setting", *body[-1][1:])
     table = Table(
         columns("rests on", numbers=["per token", "first token"]),
         rows(body),
@@ -529,17 +458,16 @@ def learnt_document(model: ServingModel) -> Document:
     )
     settings = model.calibrated_settings
     title = f"{counted(len(model.runs), 'run')}, {counted(settings, 'setting')} with two or more of your own"
-    data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": settings}
     spreads = {}
     for time, fit in model.fits.items():
         spreads[time] = {name: list(both) for name, both in fit.spreads.items()}
-    data |= {"spreads": spreads}
     refused, notes = dict(model.about.get("refused", {})), list(model.about.get("notes", ()))
+    own = {"runs": len(model.runs), "own": settings, "spreads": spreads}
     return Document(
         title=title,
         opening=[losses(refused, notes)],
         sections=[Section("Widths", [table])],
-        data=data | {"refused": refused, "notes": notes},
+        data={"schema": SCHEMA, **own, "refused": refused, "notes": notes},
     )
 
 
@@ -548,23 +476,22 @@ def _answer(one: Forecast, level: float) -> Headline:
     setting, (times, unit) = one.setting, _scale(one)
     assert setting is not None
     beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})."
-    naive = one.details.get("roofline_s", math.nan)
-    if math.isfinite(naive) and isinstance(setting, Setting):
+    takes = _TAKES[one.unit]
+    if isinstance(setting, Setting):
+        naive = one.details.get("roofline_s", math.nan)
         if one.unit != "s":
             naive = setting.num_prompts * setting.output_len / naive
-        beneath += (
-            " Peak rates alone, without launches, messages and waiting, would give "
-            f"{figure(times * naive)} {unit}."
-        )
-    takes = _TAKES[one.unit]
-    if isinstance(setting, Setting) and setting.kind != "training":
-        takes += ", all prompts at once"
-    if isinstance(setting, Setting) and setting.kind == "training":
-        takes = "a step, as tuned by the vendor"
-        if setting.tuning == "stock":
-            takes = "a step, of a framework as it comes"
-        if setting.release:
+        if math.isfinite(naive):
+            alone = "Peak rates alone, without launches, messages and waiting, would give"
+            beneath += f" {alone} {figure(times * naive)} {unit}."
+        if setting.kind != "training":
+            takes += ", all prompts at once"
+        elif setting.release:
             takes = "a step"
+        elif setting.tuning == "stock":
+            takes = "a step, of a framework as it comes"
+        else:
+            takes = "a step, as tuned by the vendor"
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
@@ -577,13 +504,14 @@ _TAKES: Final = {
 def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
     details, setting = one.details, one.setting
     assert setting is not None
-    for name, words in (
+    times, unit = _scale(one)
+    for name, label in (
         ("first_token_s", "time to the first token, ms"),
         ("seconds_per_token", "time per token, ms"),
     ):
         if name in details:
             sides = (figure(1e3 * details[f"{name}_{side}"]) for side in ("lower", "upper"))
-            yield words, f"{figure(1e3 * details[name])} ({' … '.join(sides)})"
+            yield label, f"{figure(1e3 * details[name])} ({' … '.join(sides)})"
     if "tokens_per_second" in details:
         yield "tokens per second", figure(details["tokens_per_second"])
         yield "tokens per second and GPU", figure(details["tokens_per_second_per_gpu"])
@@ -591,21 +519,21 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         rate = details["counted_tflops_per_gpu"]
         of_peak = share(rate / setting.gpu.peak_tflops(setting.dtype), 0)
         yield "counted TFLOP/s per GPU", f"{figure(rate)}, {of_peak} of the peak"
-    for name, words in (
+    for name, label in (
         ("compute_s", "computing"),
         ("communication_s", "messages"),
         ("overlapped_s", "of both at once"),
     ):
         if name in details:
-            yield f"{words}, {_scale(one)[1]}", figure(_scale(one)[0] * details[name])
+            yield f"{label}, {unit}", figure(times * details[name])
     if "sequences_at_once" in details:
         yield "sequences at once", figure(details["sequences_at_once"])
     if isinstance(setting, Setting):
         model = setting.model
-        active = ""
+        weights = figure(model.parameters / 1e9)
         if model.experts:
-            active = f", a token meets {figure(model.active_parameters / 1e9)}"
-        yield "weights, billions", f"{figure(model.parameters / 1e9)}{active}"
+            weights += f", a token meets {figure(model.active_parameters / 1e9)}"
+        yield "weights, billions", weights
     if one.fits is not None:
         text = f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
         if one.memory_verdict and one.memory_limits:
@@ -621,10 +549,8 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         cost = cost_of(one, price)
         yield price.titled("cost"), figure(cost)
         if "tokens_per_second" in details:
-            yield (
-                price.titled("cost per million tokens"),
-                figure(cost / (details["tokens_per_second"] * details["seconds"]) * 1e6),
-            )
+            tokens = details["tokens_per_second"] * details["seconds"]
+            yield price.titled("cost per million tokens"), figure(cost / tokens * 1e6)
     if need is not None:
         yield f"within ±{100 * need:g} %", one.sure(need)
 
@@ -649,45 +575,30 @@ def _interval(one: Forecast) -> str:
 def _layer_tables(one: Forecast) -> Iterator[Table]:
     """Yield the time of each phase, where there are several, and every layer in the order in which they run."""
     times, unit = _scale(one)
-    phases = list(dict.fromkeys(layer.phase for layer in one.layers))
-    if len(phases) > 1:
-        phase_rows = []
-        for phase in phases:
-            cells = [phase or "–"]
-            for name in _SECONDS:
-                seconds = sum(getattr(layer, name) for layer in one.layers if layer.phase == phase)
-                cells.append(figure(times * seconds))
-            phase_rows.append(cells)
-        yield Table(
-            columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]),
-            rows(phase_rows),
-            "Phases",
-        )
-    numbers = [f"computes, {unit}", f"sends, {unit}", f"starts, {unit}", f"ends, {unit}"]
-    operators = []
+    spent = [f"computes, {unit}", f"sends, {unit}"]
+    sums: dict[str, list[float]] = {}
+    body = []
     for layer in one.layers:
-        operators.append(
-            Row(
-                (
-                    layer.name,
-                    SOURCES[layer.source],
-                    *(figure(times * getattr(layer, name)) for name in (*_SECONDS, *_WHEN)),
-                ),
-                "" if layer.critical else "soft",
-            )
-        )
+        seconds = [times * getattr(layer, name) for name in _SECONDS]
+        of_phase = sums.setdefault(layer.phase or "–", [0.0, 0.0])
+        sums[layer.phase or "–"] = [sum(pair) for pair in zip(of_phase, seconds, strict=True)]
+        when = times * layer.start_s, times * layer.end_s
+        cells = (layer.name, SOURCES[layer.source], *map(figure, (*seconds, *when)))
+        body.append(Row(cells, "" if layer.critical else "soft"))
+    if len(sums) > 1:
+        phases = [(phase, *map(figure, of_phase)) for phase, of_phase in sums.items()]
+        yield Table(columns("phase", numbers=spent), rows(phases), "Phases")
+    heads = columns("layer", "time", numbers=[*spent, f"starts, {unit}", f"ends, {unit}"])
     caption = "Pale layers are not what the end waits for."
+    yield _long(Table(heads, body, "Every layer", caption), "layers")
+
+
+def _long(table: Table, what: str) -> Table:
+    """Return a table of which a terminal shows the first rows, and a page a line to unfold it."""
     folded = ""
-    if len(operators) > SHOWN:
-        folded = f"All {len(operators):,} layers"
-    yield Table(
-        columns("layer", "time", numbers=numbers),
-        operators,
-        "Every layer",
-        caption,
-        shown=SHOWN,
-        folded=folded,
-    )
+    if len(table.rows) > SHOWN:
+        folded = f"All {len(table.rows):,} {what}"
+    return replace(table, shown=SHOWN, folded=folded)
 
 
 def _rank_table(one: Forecast) -> Table:
@@ -695,11 +606,9 @@ def _rank_table(one: Forecast) -> Table:
     times, unit = _scale(one)
     cells = []
     for rank in one.ranks:
-        behind = "–"
-        if rank.behind_s is not None:
-            behind = figure(times * rank.behind_s)
-        seconds = [figure(times * getattr(rank, name)) for name in _OF_RANK]
-        cells.append([str(rank.rank), *seconds, behind])
+        seconds = (getattr(rank, name) for name in (*_OF_RANK, "behind_s"))
+        texts = ("–" if each is None else figure(times * each) for each in seconds)
+        cells.append((str(rank.rank), *texts))
     heads = [f"{head}, {unit}" for head in (*_OF_RANK.values(), "behind")]
     caption = (
         "The times of a row but the last add up to the job. Three columns are waits: for a "
@@ -707,12 +616,7 @@ def _rank_table(one: Forecast) -> Table:
         "for the last rank. Behind: how much later than "
         "the first it comes to collectives, in the mean."
     )
-    folded = ""
-    if len(cells) > SHOWN:
-        folded = f"All {len(cells):,} ranks"
-    return Table(
-        columns("rank", numbers=heads), rows(cells), "Ranks", caption, shown=SHOWN, folded=folded
-    )
+    return _long(Table(columns("rank", numbers=heads), rows(cells), "Ranks", caption), "ranks")
 
 
 def _bin_table(one: Forecast) -> Table:
@@ -726,29 +630,13 @@ def _bin_table(one: Forecast) -> Table:
         "Shares of the time of all ranks. The bytes of a message are spread evenly over its time; "
         "one of a collective counts for every rank in it."
     )
-    folded = ""
-    if len(cells) > SHOWN:
-        folded = f"All {len(cells):,} bins"
     heads = [f"from, {unit}", *_OF_BIN.values(), "messages, MB"]
-    return Table(columns(numbers=heads), rows(cells), "Bins", caption, shown=SHOWN, folded=folded)
+    return _long(Table(columns(numbers=heads), rows(cells), "Bins", caption), "bins")
 
 
-_OF_BIN: Final = {
-    "computing": "computing",
-    "messages": "in messages",
-    "waiting": "waiting",
-    "done": "done",
-}
-_OF_RANK: Final = {
-    "computing_s": "computes",
-    "messages_s": "messages",
-    "late_sender_s": "late sender",
-    "late_receiver_s": "late receiver",
-    "collective_s": "collective",
-    "done_early_s": "done early",
-}
+_OF_BIN: Final = wording("forecast-of-bin")
+_OF_RANK: Final = wording("forecast-of-rank")
 _SECONDS: Final = ("compute_s", "message_s")
-_WHEN: Final = ("start_s", "end_s")
 _MAY_BE_ASSUMED: Final = (
     "dtype",
     "kv_dtype",
@@ -761,29 +649,17 @@ _MAY_BE_ASSUMED: Final = (
 
 
 def _parts_table(one: Forecast) -> Table:
+    times, unit = _seconds(one)
     whole = sum(value[0] for value in one.parts.values())
-    times, unit = _scale(one)
-    unit = unit if unit == "ms" else "s"
-    parts = sorted(
-        ((name, value) for name, value in one.parts.items() if value[0] > 0),
-        key=lambda part: -part[1][0],
-    )
-    bounds_drawn = []
-    for _, bounds in parts:
-        for bound in bounds:
-            bounds_drawn.append(times * bound)
-    texts = iter(alike(*bounds_drawn))
-    part_rows = [
-        (PARTS[name], middle, f"{low} … {high}", share(bounds[0] / whole))
-        for (name, bounds), (middle, low, high) in zip(
-            parts, zip(texts, texts, texts, strict=True), strict=True
-        )
+    parts = _longest(one)
+    bounds = chain.from_iterable(bounds for _, bounds in parts)
+    texts = iter(alike(*(times * bound for bound in bounds)))
+    cells = [
+        (PARTS[name], next(texts), f"{next(texts)} … {next(texts)}", share(bounds[0] / whole))
+        for name, bounds in parts
     ]
-    return Table(
-        columns("part", numbers=[f"time, {unit}", "interval", "share"]),
-        rows(part_rows),
-        "Where the time goes",
-    )
+    heads = columns("part", numbers=[f"time, {unit}", "interval", "share"])
+    return Table(heads, rows(cells), "Where the time goes")
 
 
 def _grid_table(
@@ -793,45 +669,42 @@ def _grid_table(
     need: float | None,
     price: Prices,
 ) -> Table:
-    body = []
-    served = any("tokens_per_second_per_gpu" in one.details for one in answers)
-    times = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
     stated = set().union(*(one.details for one in answers))
-    times = {name: head for name, head in times.items() if name in stated}
+    shown = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
+    times = {name: head for name, head in shown.items() if name in stated}
+    rate = "tokens_per_second_per_gpu"
     held = any(MEASURED in fields for fields in asked)
+    heads = ["predicted", "interval"]
+    if held:
+        heads += ["measured", "off by"]
+    heads += times.values()
+    if rate in stated:
+        heads += ["tokens/s/GPU", "GiB per GPU"]
+    if need is not None:
+        heads.append(f"within ±{100 * need:g} %")
+    if price:
+        heads.append(price.titled("cost"))
+    body = []
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
         if one.reason is not None:
             body.append(Row((*cells, str(one.reason)), "soft"))
             continue
-        figures = [_predicted(one), _interval(one)]
+        cells += [_predicted(one), _interval(one)]
         if held:
             measured = fields.get(MEASURED, math.nan)
-            figures += [
-                figure(_scale(one)[0] * measured),
-                formatted(100 * (one.predicted / measured - 1), "{:+.1f} %"),
-            ]
-        figures += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
-        if served:
-            figures += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
+            off = formatted(100 * (one.predicted / measured - 1), "{:+.1f} %")
+            cells += [figure(_scale(one)[0] * measured), off]
+        cells += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
+        if rate in stated:
+            cells += [figure(one.details.get(rate)), figure(one.memory_gb)]
         if need is not None:
-            figures.append(one.sure(need))
+            cells.append(one.sure(need))
         if price:
-            figures.append(figure(cost_of(one, price)))
-        body.append(Row((*cells, *figures)))
-    heads = ["predicted", "interval", *(["measured", "off by"] if held else []), *times.values()]
-    heads += ["tokens/s/GPU", "GiB per GPU"] if served else []
-    if need is not None:
-        heads += [f"within ±{100 * need:g} %"]
-    heads += [price.titled("cost")] if price else []
-    every = (
-        *(Column(ASKED.get(name, name), "name") for name in names),
-        *(Column(head, "number") for head in heads),
-    )
-    folded = ""
-    if len(body) > SHOWN:
-        folded = f"All {len(body):,} settings"
-    return Table(every, body, "Settings", shown=SHOWN, folded=folded)
+            cells.append(figure(cost_of(one, price)))
+        body.append(Row(tuple(cells)))
+    fields = (Column(ASKED.get(name, name), "name") for name in names)
+    return _long(Table((*fields, *columns(numbers=heads)), body, "Settings"), "settings")
 
 
 def _best(answered: Sequence[Forecast], level: float) -> Headline:
@@ -841,24 +714,19 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
     if not served:
         one = min(answered, key=lambda answer: answer.predicted)
         headline = _answer(one, level)
-        return replace(
-            headline, about=f"least time: {headline.about}", beneath=f"{beneath}{_interval(one)}."
-        )
-    one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
+        least = f"least time: {headline.about}"
+        return replace(headline, about=least, beneath=f"{beneath}{_interval(one)}.")
+    one = max(served, key=_rate)
     headline = _answer(one, level)
     beneath = f"{headline.answer}. {beneath}{_interval(one)}."
-    paced = [other for other in served if "seconds_per_token" in other.details]
-    if paced and one in paced:
+    answer = f"{figure(_rate(one))} tokens/s per GPU"
+    if "seconds_per_token" in one.details:
+        paced = [other for other in served if "seconds_per_token" in other.details]
         fast = min(paced, key=lambda other: (other.details["seconds_per_token"], -_rate(other)))
+        answer = _pace(one)
         if fast is not one:
             beneath += f" Fastest: {_pace(fast)}, {about(fast.setting) if fast.setting else ''}."
-        return Headline(f"most tokens per GPU: {headline.about}", _pace(one), "", beneath)
-    return Headline(
-        f"most tokens per GPU: {headline.about}",
-        f"{figure(_rate(one))} tokens/s per GPU",
-        "",
-        beneath,
-    )
+    return Headline(f"most tokens per GPU: {headline.about}", answer, "", beneath)
 
 
 def _rate(one: Forecast) -> float:
@@ -873,28 +741,25 @@ def _pace(one: Forecast) -> str:
     )
 
 
-def _json(
-    asked: Mapping[str, Any], one: Forecast, need: float | None, level: float
-) -> dict[str, Any]:
-    result: dict[str, Any] = {"asked": {name: _word(value) for name, value in asked.items()}}
+def _json(asked: Mapping[str, Any], one: Forecast, need: float | None, level: float) -> JSON:
+    result: JSON = {"asked": {name: _word(value) for name, value in asked.items()}}
     result |= picked(one, "predicted", "lower", "upper", "unit", "memory_gb", "fits")
     if one.memory_limits:
         lower, upper = one.memory_limits
         result |= {"memory_gb_lower": lower, "memory_gb_upper": upper}
         result["memory_verdict"] = one.memory_verdict
-    result["reason"] = None if one.reason is None else one.reason.to_dict()
+    result["reason"] = one.reason and one.reason.to_dict()
     result["parts"] = {name: list(value) for name, value in one.parts.items()}
     result["spreads"], result["details"] = dict(one.spreads), dict(one.details)
     result["remarks"] = [note.to_dict() for note in one.remarks]
-    if one.layers:
-        result["layers"] = [asdict(layer) for layer in one.layers]
-    if one.ranks:
-        result["ranks"] = [asdict(rank) for rank in one.ranks]
-    if one.bins:
-        result["bins"] = [asdict(each) for each in one.bins]
+    for name in ("layers", "ranks", "bins"):
+        if parts := getattr(one, name):
+            result[name] = [asdict(part) for part in parts]
     if need is not None:
         result["sure"] = one.sure(need)
-        result["need"] = None if one.reason is not None else one.needed(need, level).told.to_dict()
+        result["need"] = None
+        if one.reason is None:
+            result["need"] = one.needed(need, level).told.to_dict()
     return result
 
 
@@ -918,11 +783,7 @@ def _flops(value: float) -> str:
 
 def varied(asked: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the fields that differ between the settings."""
-    result = []
-    for name in asked[0]:
-        if len({_word(row.get(name)) for row in asked}) > 1:
-            result.append(name)
-    return result
+    return [name for name in asked[0] if len({_word(row.get(name)) for row in asked}) > 1]
 
 
 def _word(value: Any) -> str:
@@ -931,51 +792,9 @@ def _word(value: Any) -> str:
     return str(getattr(value, "name", value))
 
 
-PARTS: Final = {
-    "products": "matrix products",
-    "attention": "attention",
-    "cache": "reading the cache",
-    "collectives": "collectives",
-    "layers": "launches, small kernels",
-    "steps": "scheduling, per step",
-    "sequences": "per sequence",
-    "elementwise": "norms, activations",
-    "head": "output matrix",
-    "pipeline": "pipeline",
-    "gradients": "sum of gradients",
-    "optimizer": "optimizer",
-    "stated": "stated times",
-    "network": "messages between devices",
-    "stages": "stages of a pipeline",
-    "update": "updates of the rest",
-    "panel": "panels, not hidden",
-    "swap": "swaps of rows",
-    "memory": "passes through the memory",
-    "residual": "what the model leaves",
-    "model": "another model",
-    "release": "another release",
-    "gpu": "another GPU",
-    "beyond": "more sequences than calibrated",
-    "eager": "launches one by one",
-    "step": "what the count leaves out",
-    "framework": "a framework as it comes over a tuned one",
-}
+PARTS: Final = wording("forecast-parts")
 """Parts of a time, and where its spread comes from."""
-ASKED: Final = {
-    "gpu": "GPU",
-    "gpus": "GPUs",
-    "batch": "batch",
-    "input_len": "prompt, tokens",
-    "output_len": "answer, tokens",
-    "num_prompts": "requests",
-    "dtype": "precision",
-    "seq_len": "sequence, tokens",
-    "micro_batch": "micro-batch",
-    "global_batch": "global batch",
-    "network_gbs": "network, GB/s",
-    "network_us": "network, µs",
-    "node_gpus": "GPUs of a node",
-}
+ASKED: Final = wording("forecast-asked")
 """Fields of a setting, as heads; others are called as they are."""
 SHOWN: Final = 40  # rows of a grid on a terminal, and of bars
 MOST_LINES: Final = 16  # of a figure
@@ -1020,12 +839,14 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
             fixed.append(f"{ASKED.get(name, name)} {middle:,}")
     if not 0 < len(curves) <= MOST_LINES:
         return None
-    drawn = Drawing().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    drawn = Drawing().set_subplots(
+        rows=2,
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.06,
+    )
     for place, (key, points) in enumerate(curves.items()):
-        look = {
-            "color": COLOURS[place % len(COLOURS)],
-            "dash": DASHES[place // len(COLOURS) % len(DASHES)],
-        }
+        look = cycled(place, COLOURS)
         name_parts = (
             value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)
@@ -1047,7 +868,11 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
     if len(ticks := sorted({_at(over, one) for one in served})) <= _TICKS:
         drawn.update_xaxes(tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])
     at = f" (at {', '.join(fixed)})" if fixed else ""
-    drawn.update_xaxes(title_text=ASKED.get(over, over) + at, row=2, col=1)
+    drawn.update_xaxes(
+        title_text=ASKED.get(over, over) + at,
+        row=2,
+        col=1,
+    )
     drawn.update_yaxes(type="log", title_text=label, row=1, col=1)
     drawn.update_yaxes(type="log", title_text="tokens/s per GPU", row=2, col=1)
     return styled(drawn, 520 + 22 * len(curves), LEGEND)
@@ -1082,10 +907,8 @@ def _add_curve(
         "hoverinfo": "skip",
         "showlegend": False,
     }
-    drawn.add_trace(
-        go.Scatter(x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band),
-        row=1,
-        col=1,
+    drawn.add_scatter(
+        x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band, row=1, col=1
     )
     rates = [one.details["tokens_per_second_per_gpu"] for one in points]
     line = {
@@ -1096,7 +919,14 @@ def _add_curve(
     }
     for panel, values in ((1, [one.predicted for one in points]), (2, rates)):
         shown = {"name": name, "showlegend": panel == 1}
-        drawn.add_trace(go.Scatter(x=x, y=values, **line, **shown), row=panel, col=1)
+        drawn.add_scatter(
+            x=x,
+            y=values,
+            **line,
+            **shown,
+            row=panel,
+            col=1,
+        )
 
 
 def _field(one: Forecast, name: str) -> str:
@@ -1126,21 +956,34 @@ def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
         y = np.array([_rate(one) for one in answers_of_gpu])
         order = np.lexsort((-y, x))
         front = order[y[order] > np.concatenate([[0.0], np.maximum.accumulate(y[order])[:-1]])]
-        look = {
-            "color": COLOURS[place % len(COLOURS)],
-            "dash": DASHES[place // len(COLOURS) % len(DASHES)],
-        }
+        look = cycled(place, COLOURS)
         names = np.array([about(one.setting) for one in answers_of_gpu if one.setting])
         every = {"mode": "markers", "marker": {"color": look["color"], "opacity": 0.45, "size": 5}}
-        drawn.add_trace(go.Scatter(x=x, y=y, text=names, name=gpu, **every))
-        line = {"mode": "lines+markers", "line": {**look, "width": 2}}
-        drawn.add_trace(
-            go.Scatter(x=x[front], y=y[front], text=names[front], name=f"front of {gpu}", **line)
+        drawn.add_scatter(
+            x=x,
+            y=y,
+            text=names,
+            name=gpu,
+            **every,
         )
-        name_line(drawn, gpu, (place, len(kinds)), x[front], y[front], look["color"])
+        line = {"mode": "lines+markers", "line": {**look, "width": 2}}
+        drawn.add_scatter(
+            x=x[front],
+            y=y[front],
+            text=names[front],
+            name=f"front of {gpu}",
+            **line,
+        )
+        name_line(
+            drawn,
+            gpu,
+            (place, len(kinds)),
+            x[front],
+            y[front],
+            look["color"],
+        )
     drawn.update_layout(showlegend=False)
-    drawn.update_xaxes(title_text="ms per token", type="log")
-    drawn.update_yaxes(title_text="tokens per second and GPU", type="log")
+    log_axes(drawn, "ms per token", "tokens per second and GPU")
     return styled(drawn, 420, {})
 
 
@@ -1165,7 +1008,7 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
             "pattern": {"shape": shape},
         }
         named = {"name": PARTS[part], "hovertext": names, "marker": look}
-        drawn.add_trace(go.Bar(y=labels, x=values, orientation="h", **named))
+        drawn.add_bar(y=labels, x=values, orientation="h", **named)
     drawn.update_layout(barmode="stack")
     drawn.update_xaxes(title_text="seconds")
     title_text = ""
@@ -1175,7 +1018,11 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     bars = 28 * max(
         len(points), 2
     )  # the legend, two rows of it, stands beneath the axis and its title
-    return styled(drawn, 200 + bars, {**LEGEND, "y": -60 / (40 + bars)})
+    return styled(
+        drawn,
+        200 + bars,
+        {**LEGEND, "y": -60 / (40 + bars)},
+    )
 
 
 def about(setting: Setting | GraphSetting) -> str:
@@ -1238,15 +1085,13 @@ def timeline_figure(one: Forecast) -> go.Figure:
                 "name": name,
             }
             hover = "%{hovertext}: %{x:.4~s}s<extra></extra>"
-            drawn.add_trace(
-                go.Bar(
-                    y=streams,
-                    x=lengths,
-                    base=starts,
-                    hovertext=[escape(n) for n in names],
-                    hovertemplate=hover,
-                    **look,
-                )
+            drawn.add_bar(
+                y=streams,
+                x=lengths,
+                base=starts,
+                hovertext=[escape(n) for n in names],
+                hovertemplate=hover,
+                **look,
             )
     drawn.update_layout(barmode="overlay")
     drawn.update_xaxes(title_text="seconds")

@@ -120,6 +120,8 @@ def duration(microseconds: float) -> str:
     >>> duration(12.3456), duration(1234567.8), duration(12345678.9)
     ('12.35 µs', '1,235 ms', '12,346 ms')
     """
+    if math.isnan(microseconds):
+        return NONE
     if microseconds < 1000:
         return f"{microseconds:.4g} µs"
     if microseconds < 1e7:

@@ -21,6 +21,7 @@ from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
 from .document import (
+    JSON,
     Cell,
     Column,
     Document,
@@ -38,7 +39,8 @@ from .document import (
     rows,
     upcoming,
 )
-from .formats import NONE, counted, duration, milliseconds, share, shortened
+from .formats import NONE, counted, duration, formatted, milliseconds, share, shortened
+from .layouts import laid_out
 
 _TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
 NOT_READ: Final = "whole modules"
@@ -48,13 +50,10 @@ _WORDS: Final = 60  # columns for a kernel's name
 _KINDS: Final = 10  # operators and formats, and rejected rows, that a terminal shows
 _DEVICES: Final = 2  # devices named of an operator
 _PEAK_CAPTION: Final = (
-    "peak: share of a peak of the device (dense arithmetic, memory beyond the caches, caches) "
-    "that the least work of "
-    "a row takes; time: the median; merged: further rows of the same kernel on the same problem; "
-    "spread: that of the "
-    "repeats, of the time"
+    "peak: share of a peak of the device (dense arithmetic, memory beyond the caches, caches) that "
+    "the least work of a row takes; time: the median; merged: further rows of the same kernel on "
+    "the same problem; spread: that of the repeats, of the time"
 )
-_NUMBERS: Final = ("activities", "time, ms", "share")
 
 
 def ingest_document(
@@ -125,25 +124,21 @@ def _next(
 ) -> list[Lines]:
     """Say what the data can be used for: training on the devices with most rows, projecting a trace to another GPU."""
     if any(one.op for one in tables):
-        return [
-            upcoming(
-                f"flopcast train DATA {_first_pair(tables)} --quick learns from some of these rows"
-            )
-        ]
+        pair = _first_pair(tables)
+        return [upcoming(f"flopcast train DATA {pair} --quick learns from some of these rows")]
     counts = sum((Counter(one.devices) for one in profile), Counter[str]())
     catalogue = {gpu.name for gpu in all_gpus()}
     gpus = [name for name, _ in counts.most_common() if name in catalogue][:2]
     paired = any(set(gpus) <= set(one.devices) for one in profile)
     names = [f"'{name}'" if " " in name else name for name in gpus[: 1 + paired]]
-    if len(names) < 2:
-        asked = ["--target", *names]
-    else:
-        asked = ["--host", names[0], "--target", names[1]]
     steps = []
     if names:
-        steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"]
+        asked = f"--target {names[-1]}"
+        if len(names) > 1:
+            asked = f"--host {names[0]} {asked}"
+        steps.append(f"flopcast train DATA {asked} learns from the measurements")
     if traces:
-        steps += ["flopcast project TRACE --target GPU says how long a trace takes there"]
+        steps.append("flopcast project TRACE --target GPU says how long a trace takes there")
     if steps:
         return [upcoming(*steps)]
     return []
@@ -151,27 +146,24 @@ def _next(
 
 def _first_pair(tables: Sequence[Surveyed]) -> str:
     """Return options that train on the operator and engine with most rows (products first), on its two largest GPUs."""
-    counts = Counter[tuple[str, str, str]]()
-    for one in (one for one in tables if one.op):
-        for (device, engine, _), number in one.rows.items():
-            counts[one.op, engine, device] += number
-    engines = Counter[tuple[str, str]]()
-    for (op, engine, _), number in counts.items():
-        engines[op, engine] += number
-    op, engine = max(engines, key=lambda pair: (pair[0] == "gemm", engines[pair]))
-    measured = Counter(
-        {
-            device: number
-            for (name, by, device), number in counts.items()
-            if (name, by) == (op, engine)
-        }
-    )
-    names = [f"'{name}'" if " " in name else name for name, _ in measured.most_common(2)]
-    if len(names) < 2:
-        asked = f"--target {names[0]}"
-    else:
-        asked = f"--host {names[1]} --target {names[0]}"
+    rows = _surveyed(one for one in tables if one.op)
+    counts = rows.groupby(["op", "engine"], sort=False)["number"].sum()
+    op, engine = max(counts.index, key=lambda pair: (pair[0] == "gemm", counts[pair]))
+    measured = rows[rows["op"].eq(op) & rows["engine"].eq(engine)]
+    devices = measured.groupby("device", sort=False)["number"].sum().nlargest(2).index
+    names = [f"'{name}'" if " " in name else name for name in devices]
+    asked = f"--target {names[0]}"
+    if len(names) > 1:
+        asked = f"--host {names[1]} {asked}"
     return f"--where op={op} --where engine={engine} {asked}"
+
+
+def _surveyed(tables: Iterable[Surveyed]) -> pd.DataFrame:
+    """Return the number of rows of each operator, device, engine and release."""
+    rows = []
+    for one in tables:
+        rows += [(one.op or NOT_READ, *key, number) for key, number in one.rows.items()]
+    return pd.DataFrame(rows, columns=["op", "device", "engine", "release", "number"])
 
 
 def _answer(
@@ -183,165 +175,109 @@ def _answer(
 ) -> tuple[str, str, str]:
     """Return the headline: what was read, no rival, and whether it can be used as it is."""
     measured = sum(one.rows for one in profile)
-    answer = (
-        f"{counted(measured, 'measurement')} of "
-        f"{counted(len({one.op for one in profile}), 'operator')}"
-    )
+    operators = counted(len({one.op for one in profile}), "operator")
+    answer = f"{counted(measured, 'measurement')} of {operators}"
     if traces:
-        kernels, time = (
-            sum(one.activities.get(KERNEL, 0) for one in traces),
-            sum(one.kernel_us for one in traces),
-        )
-        of = (
-            f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}, {duration(time)} "
-            "of the GPU's time"
-        )
+        kernels = sum(one.activities.get(KERNEL, 0) for one in traces)
+        time = duration(sum(one.kernel_us for one in traces))
+        recorded = f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}"
+        of = f"{recorded}, {time} of the GPU's time"
         answer = f"{of}: {answer}" if profile else of
     if tables:
-        number = sum(sum(one.rows.values()) for one in tables)
-        gpus = set()
-        for survey in tables:
-            for device, _, _ in survey.rows:
-                gpus.add(device)
-        devices = len(gpus)
-        of = (
-            f"{counted(number, 'measured time')} in {counted(len(tables), 'table')} of "
-            f"{counted(devices, 'GPU')}"
-        )
+        rows = _surveyed(tables)
+        times = counted(int(rows["number"].sum()), "measured time")
+        gpus = counted(rows["device"].nunique(), "GPU")
+        of = f"{times} in {counted(len(tables), 'table')} of {gpus}"
         answer = f"{of}; {answer}" if traces or profile else of
     severities = {}
     for trace in traces:
-        for one in trace.findings:
-            severities[(one.code)] = one.severity
-    grave = {}
+        severities |= {one.code: one.severity for one in trace.findings}
+    doubts = []
     for name in ("error", "warning"):
-        grave[name] = [code for code, severity in severities.items() if severity == name]
-    doubts = [
-        f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes
-    ]
+        if codes := [code for code, severity in severities.items() if severity == name]:
+            doubts.append(f"{counted(len(codes), name)} ({few(codes)})")
     if lost := sum(rejected.values()):
-        doubts += [f"{counted(lost, 'row')} kept out"]
+        doubts.append(f"{counted(lost, 'row')} kept out")
     if unreadable:
-        doubts += [f"{counted(len(unreadable), 'file')} not read"]
-    none = "Nothing was kept out."
+        doubts.append(f"{counted(len(unreadable), 'file')} not read")
+    if doubts:
+        return answer, "", f"To look at before it is used: {'; '.join(doubts)}."
     if tables:
-        none = "Rows of these tables are counted, not checked."
-    return answer, "", f"To look at before it is used: {'; '.join(doubts)}." if doubts else none
+        return answer, "", "Rows of these tables are counted, not checked."
+    return answer, "", "Nothing was kept out."
 
 
-def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
+def survey_json(tables: Sequence[Surveyed]) -> list[JSON]:
     """Return what tables hold as JSON types."""
     result = []
     for one in tables:
-        result.append(
-            {
-                **picked(one, "table", "op", "spikes", "doubles", "zeros", "apart"),
-                "rows": [
-                    {"device": device, "engine": engine, "release": release, "rows": rows}
-                    for (device, engine, release), rows in one.rows.items()
-                ],
-            }
-        )
+        rows = _surveyed([one]).drop(columns="op").rename(columns={"number": "rows"})
+        counts = picked(one, "table", "op", "spikes", "doubles", "zeros", "apart")
+        result.append({**counts, "rows": rows.to_dict("records")})
     return result
 
 
 def counted_table(tables: Sequence[Surveyed]) -> Table:
     """Return a row per operator: its number of GPUs, and the rows of each engine."""
-    counts: dict[str, Counter[str]] = {}
-    devices: dict[str, set[str]] = {}
-    for one in tables:
-        for (device, engine, _), number in one.rows.items():
-            counts.setdefault(one.op or NOT_READ, Counter())[engine] += number
-            devices.setdefault(one.op or NOT_READ, set()).add(device)
-    names = set()
-    for by_engine in counts.values():
-        names.update(by_engine)
-    engines = sorted(names)
-    body = []
-    for op, by_engine in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0])):
-        body.append(
-            (
-                op,
-                str(len(devices[op])),
-                *(f"{by_engine[one]:,}" if by_engine[one] else NONE for one in engines),
-                f"{by_engine.total():,}",
-            )
-        )
-    return Table(
-        columns("operator", numbers=("GPUs", *engines, "all")), rows(body), "times by operator"
-    )
+    gpus = _surveyed(tables).groupby("op")["device"].nunique()
+    counts = _by_engine(tables, "op").sort_values("all", ascending=False, kind="stable")
+    heads = columns("operator", numbers=("GPUs", *map(str, counts)))
+    return Table(heads, _counts(counts, gpus), "times by operator")
 
 
 def held_table(tables: Sequence[Surveyed]) -> Table:
     """Return a row per operator and device: the rows of each engine, and its versions."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    releases: dict[str, set[str]] = {}
-    for one in tables:
-        for (device, engine, release), number in one.rows.items():
-            counts.setdefault((one.op or NOT_READ, device), Counter())[engine] += number
-            releases.setdefault(engine, set()).add(release)
-    engines = sorted(releases)
-    totals = Counter[str]()
-    for (op, _), by_engine in counts.items():
-        totals[op] += by_engine.total()
-    body = []
-    for (op, gpu), of_gpu in sorted(
-        counts.items(), key=lambda item: (-totals[item[0][0]], item[0][0], -item[1].total())
-    ):
-        body.append(
-            (
-                op,
-                gpu,
-                *(f"{of_gpu[engine]:,}" if of_gpu[engine] else NONE for engine in engines),
-                f"{of_gpu.total():,}",
-            )
-        )
-    versions = "; ".join(f"{engine} {few(sorted(releases[engine]), 4)}" for engine in engines)
+    counts = _by_engine(tables, "op", "device")
+    of_op = counts["all"].groupby(level="op").transform("sum")
+    order = ["of_op", "op", "all"]
+    counts = counts.assign(of_op=of_op).sort_values(order, ascending=[False, True, False])
+    counts = counts.drop(columns="of_op")
+    releases = _surveyed(tables).groupby("engine")["release"].unique()
+    versions = "; ".join(f"{engine} {few(sorted(of), 4)}" for engine, of in releases.items())
     return Table(
-        columns("operator", "device", numbers=(*engines, "all")),
-        rows(body),
+        columns("operator", "device", numbers=[*map(str, counts)]),
+        _counts(counts),
         "times by operator and GPU",
         f"versions: {versions}",
     )
 
 
+def _by_engine(tables: Sequence[Surveyed], *keys: str) -> pd.DataFrame:
+    """Return the number of rows of each key by engine, and of all."""
+    counts = _surveyed(tables).pivot_table("number", list(keys), "engine", "sum")
+    return counts.assign(all=counts.sum(axis=1))
+
+
+def _counts(counts: pd.DataFrame, *more: pd.Series) -> tuple[Row, ...]:
+    """Return rows of counts by engine behind their keys, and what stands between."""
+    body = []
+    for key, *numbers in counts.itertuples():
+        words = [key] if isinstance(key, str) else key
+        between = (str(of_key[key]) for of_key in more)
+        body.append((*words, *between, *(formatted(number, "{:,.0f}") for number in numbers)))
+    return rows(body)
+
+
 def doubtful_table(tables: Sequence[Surveyed]) -> Table:
     """Return a row per kind of table: how many of its rows disagree with their neighbours."""
-    kinds: dict[tuple[str, str], list[Surveyed]] = {}
+    counted = ["spikes", "doubles", "zeros"]
+    reports = []
     for one in tables:
-        kinds.setdefault((one.table, one.op or NOT_READ), []).append(one)
-    body = []
-    for (table, op), reports in sorted(
-        kinds.items(), key=lambda item: -sum(sum(one.rows.values()) for one in item[1])
-    ):
-        total = sum(sum(one.rows.values()) for one in reports)
-        doubled = [one for one in reports if one.doubles]
-        apart = None
-        if doubled:
-            apart = sorted(one.apart for one in doubled)[len(doubled) // 2]
-        body.append(
-            (
-                table,
-                op,
-                f"{total:,}",
-                f"{sum(one.spikes for one in reports):,}",
-                f"{sum(one.doubles for one in reports):,}",
-                NONE if apart is None else f"{apart:.2f}",
-                f"{sum(one.zeros for one in reports):,}",
-            )
-        )
-    caption = (
-        "spikes: over 1.3 times slower, or faster, than both neighbours in the size that changes; "
-        "doubles: rows of a "
-        "problem that the table has more than once with one kernel; apart: the greatest of their "
-        "times by the least "
-        "(the middle of the tables); zeros: times of zero or below, kept out when they are read"
+        apart = {"apart": one.apart if one.doubles else None}
+        rows_of = {"op": one.op or NOT_READ, "rows": sum(one.rows.values())}
+        reports.append({**picked(one, "table", *counted), **rows_of, **apart})
+    by = pd.DataFrame(reports).astype({"apart": float}).groupby(["table", "op"], sort=False)
+    sums = by[["rows", *counted]].sum()
+    middle = by["apart"].quantile(0.5, interpolation="higher")
+    longest = sums.assign(apart=middle).sort_values(
+        "rows",
+        ascending=False,
+        kind="stable",
     )
-    heads = columns("table", "operator", numbers=("rows", "spikes", "doubles", "apart", "zeros"))
-    return Table(heads, rows(body), "irregular", caption)
+    return laid_out("ingest-doubtful", longest.reset_index())
 
 
-def profile_json(one: Profile) -> dict[str, Any]:
+def profile_json(one: Profile) -> JSON:
     """Return the profile of an operator and number format as JSON types."""
     ranges = {"duration_us": one.duration_us, "share_of_peak": one.share}
     return {
@@ -376,14 +312,8 @@ def profile_table(profile: Sequence[Profile]) -> Table:
             )
         )
     numbers = ("rows", "merged", "time", "peak: least", "median", "most", "repeats", "spread")
-    return Table(
-        columns("operator", "format", "devices", numbers=numbers),
-        rows(body),
-        "measurements",
-        _PEAK_CAPTION,
-        shown=_KINDS,
-        rest=_more(body),
-    )
+    heads = columns("operator", "format", "devices", numbers=numbers)
+    return _cut(Table(heads, rows(body), "measurements", _PEAK_CAPTION))
 
 
 def size_table(profile: Sequence[Profile]) -> Table:
@@ -400,76 +330,45 @@ def size_table(profile: Sequence[Profile]) -> Table:
         )
         body.append((one.op, one.dtype or NONE, ", ".join(sizes), few(lacking, _NAMED)))
     heads = columns("operator", "format", prose=["sizes", "without a value"])
-    return Table(heads, rows(body), "sizes", shown=_KINDS, rest=_more(body))
+    return _cut(Table(heads, rows(body), "sizes"))
 
 
 def peak_table(above: pd.DataFrame) -> Table:
     """Return the rows that are faster than a peak of their device allows, the worst first."""
-    body = []
-    for row in above.to_dict("records"):
-        body.append(
-            Row(
-                (
-                    *(str(row[name]) for name in ("source", "device")),
-                    f"{row['op']} {row['dtype_a']}".strip(),
-                    duration(row["duration_us"]),
-                    share(row["share"], 0),
-                    peak_name(row["peak"]),
-                    "kept" if row["kept"] else "kept out",
-                ),
-                "warning" if row["kept"] else "error",
-            )
-        )
-    heads = (
-        Column("source", "place", least=24),
-        *columns("device", "operator", numbers=("time", "of the peak")),
-    )
-    title = "rows above a peak of their device"
-    rest = _more([row.cells for row in body])
-    return Table((*heads, *columns("peak", "row")), body, title, shown=_KINDS, rest=rest)
+    operator = (above["op"] + " " + above["dtype_a"]).str.strip()
+    outcome = above["kept"].map({True: "kept", False: "kept out"})
+    shown = above.assign(operator=operator, outcome=outcome)
+    tone: dict[bool, Tone] = {True: "warning", False: "error"}
+    return _cut(laid_out("ingest-peaks", shown, tone=lambda row: tone[row["kept"]], peak=peak_name))
 
 
 def irregular_table(irregular: pd.DataFrame) -> Table:
     """Return spikes and problems whose repeats disagree, the largest deviation first."""
-    body = []
-    for row in irregular.to_dict("records"):
-        body.append(
-            (
-                *(row[name] for name in ("source", "device", "op")),
-                duration(row["duration_us"]),
-                f"{times(row['factor'])} than {row['beside']}",
-            )
-        )
-    heads = (
-        Column("source", "place"),
-        *columns("device", "operator", numbers=("time",), prose=["beside its like"]),
-    )
-    return Table(heads, rows(body, "warning"), "irregular rows", shown=_KINDS, rest=_more(body))
+    rows = irregular.to_dict("records")
+    beside = [f"{times(row['factor'])} than {row['beside']}" for row in rows]
+    shown = irregular.assign(beside_like=beside)
+    return _cut(laid_out("ingest-irregular", shown, tone=lambda _: "warning"))
 
 
 def example_table(examples: pd.DataFrame) -> Table:
     """Return the first rejected rows of each reason, with their values."""
-    body = [
-        (
-            str(row["source"]),
-            f"{reason_of(str(row['reason']))} ({shortened(str(row['detail']), _WORDS)})",
-            str(row["values"]),
-        )
+    why = [
+        f"{reason_of(str(row['reason']))} ({shortened(str(row['detail']), _WORDS)})"
         for row in examples.to_dict("records")
     ]
-    heads = (Column("source", "place"), *columns(prose=["reason", "values"]))
-    title = "first rejected rows of each reason"
-    return Table(heads, rows(body, "warning"), title, shown=_KINDS, rest=_more(body))
+    shown = examples.assign(why=why)
+    return _cut(laid_out("ingest-examples", shown, tone=lambda _: "warning"))
 
 
-def _more(body: Sequence[Sequence[object]]) -> Row | None:
-    """Return how many rows a terminal leaves out."""
-    if len(body) > _KINDS:
-        return Row((f"{len(body) - _KINDS} more", *[""] * (len(body[0]) - 1)))
-    return None
+def _cut(table: Table) -> Table:
+    """Return a table of which a terminal shows the first rows, and how many there are more."""
+    if len(table.rows) <= _KINDS:
+        return replace(table, shown=_KINDS)
+    more = (f"{len(table.rows) - _KINDS} more", *[""] * (len(table.columns) - 1))
+    return replace(table, shown=_KINDS, rest=Row(more))
 
 
-def overview_json(trace: Overview) -> dict[str, Any]:
+def overview_json(trace: Overview) -> JSON:
     """Return what a trace holds as JSON types."""
     findings = [
         {
@@ -511,47 +410,40 @@ def trace_table(traces: Sequence[Overview]) -> Table:
 def class_table(traces: Sequence[Overview]) -> Table:
     """Return the time by operator class, all traces together."""
     every = pd.concat([trace.classes for trace in traces], ignore_index=True)
-    classes = (
-        every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]]
-        .sum()
-        .reset_index()
+    by = every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]]
+    classes = by.sum().sort_values("time_us", ascending=False, kind="stable").reset_index()
+    classes["share"] = classes["time_us"] / max(float(classes["time_us"].sum()), 1e-9)
+    tones: dict[str, Tone] = {UNCLASSIFIED: "warning"}
+    return laid_out(
+        "ingest-classes",
+        classes,
+        tone=lambda row: tones.get(row["op_class"], ""),
     )
-    classes = classes.sort_values("time_us", ascending=False, kind="stable")
-    total = max(float(classes["time_us"].sum()), 1e-9)
-    shown = [
-        Row(
-            (str(kernels), str(op), *_numbers(count, time, total)),
-            "warning" if op == UNCLASSIFIED else "",
-        )
-        for kernels, op, count, time in classes.itertuples(index=False)
-    ]
-    return Table(columns("class", "operators", numbers=_NUMBERS), shown, "operator classes")
 
 
 def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, the longest total time first."""
+    heads = columns("kernel", "operator", numbers=("activities", "time, ms", "share"))
+    title = "kernels without an operator class"
     parts = [trace.unclassified for trace in traces if len(trace.unclassified)]
-    if parts:
-        every = pd.concat(parts, ignore_index=True)
-    else:
-        every = pd.DataFrame()
+    if not parts:
+        return Table(heads, (), title)
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
-    shown, rest = [], None
-    if len(every):
-        kernels = (
-            every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]]
-            .sum()
-            .reset_index()
-        )
-        kernels = kernels.sort_values("duration_us", ascending=False, kind="stable")
-        for name, op, count, time in kernels.itertuples(index=False):
-            words = (shortened(str(word), _WORDS) for word in (name, op))
-            shown.append((*words, *_numbers(count, time, total)))
-        others = kernels.iloc[_NAMED:]
-        figures = _numbers(int(others["count"].sum()), float(others["duration_us"].sum()), total)
-        rest = Row((f"{len(others)} more", "", *figures))
-    heads = columns("kernel", "operator", numbers=_NUMBERS)
-    return Table(heads, rows(shown), "kernels without an operator class", shown=_NAMED, rest=rest)
+    by = pd.concat(parts, ignore_index=True).groupby(["name", "op_name"], sort=False)
+    sums = by[["count", "duration_us"]].sum()
+    kernels = sums.sort_values("duration_us", ascending=False, kind="stable")
+
+    def numbers(count: int, time_us: float) -> tuple[str, str, str]:
+        return f"{count:,}", milliseconds(time_us), share(time_us / total, 2)
+
+    shown = []
+    for names, count, time in kernels.itertuples():
+        words = (shortened(str(word), _WORDS) for word in names)
+        shown.append((*words, *numbers(count, time)))
+    others = kernels.iloc[_NAMED:]
+    figures = numbers(int(others["count"].sum()), float(others["duration_us"].sum()))
+    rest = Row((f"{len(others)} more", "", *figures))
+    return Table(heads, rows(shown), title, shown=_NAMED, rest=rest)
 
 
 def finding_table(traces: Sequence[Overview]) -> Table:
@@ -579,8 +471,3 @@ def finding_table(traces: Sequence[Overview]) -> Table:
         "severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"]
     )
     return Table(heads, rows(shown), "findings")
-
-
-def _numbers(count: int, time_us: float, total_us: float) -> tuple[str, str, str]:
-    """Return a number of activities, their time in ms, and its share."""
-    return f"{count:,}", milliseconds(time_us), share(time_us / total_us, 2)

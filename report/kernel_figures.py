@@ -17,7 +17,7 @@ from ..operators.operators import complete, work_of
 from ..projection.result import Result
 from ..projection.whole_trace import projected_times
 from ..table.problems import rows_of
-from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
+from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, stroke, styled
 from .formats import escape, shortened
 from .static_figures import Drawing
 
@@ -65,7 +65,7 @@ def timeline_figure(result: Result) -> go.Figure:
     return styled(
         figure,
         260,
-        legend={"orientation": "h", "y": 1.05, "yanchor": "bottom", "x": 0},
+        legend={**ABOVE, "y": 1.05},
         barmode="overlay",
         bargap=0.3,
         xaxis={"title": {"text": "µs"}},
@@ -110,7 +110,11 @@ def roofline_figure(result: Result) -> go.Figure | None:
         return None
     figure = Drawing()
     intensity = rows["flops"] / rows["bytes_moved"]
-    across = np.geomspace(min(intensity.min() / 2, 1.0), max(intensity.max() * 2, 1000.0), 60)
+    across = np.geomspace(
+        min(intensity.min() / 2, 1.0),
+        max(intensity.max() * 2, 1000.0),
+        60,
+    )
     projection = result.projection
     sides = (
         ("measured", projection.host, NEUTRAL),
@@ -119,11 +123,7 @@ def roofline_figure(result: Result) -> go.Figure | None:
     for side, gpu, colour in sides:
         for dtype, roof in _roofs(gpu, rows, across).items():
             figure.add_scatter(
-                x=across,
-                y=roof,
-                mode="lines",
-                line={"color": colour, "width": 2},
-                name=f"{escape(gpu.name)}, {dtype}",
+                x=across, y=roof, name=f"{escape(gpu.name)}, {dtype}", **stroke(colour, 2)
             )
         by = rows.assign(intensity=intensity).groupby(["name", "intensity"], observed=True)
         points = by.agg(rate=(f"{side}_tflops", "mean"), us=(f"{side}_us", "sum")).reset_index()
@@ -132,16 +132,15 @@ def roofline_figure(result: Result) -> go.Figure | None:
         figure.add_scatter(
             x=points["intensity"],
             y=points["rate"],
-            mode="markers",
-            marker={"color": colour, "size": 6 + 30 * np.sqrt(part), "opacity": 0.6},
             text=[escape(shortened(str(name), 60)) for name in points["name"]],
             hovertemplate="%{text}<br>%{y:.4~g} TFLOP/s at %{x:.4~g} FLOP/byte<extra></extra>",
             name=f"{escape(gpu.name)}, {side}",
+            **dots(colour, 6 + 30 * np.sqrt(part), opacity=0.6),
         )
     return styled(
         figure,
         480,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=ABOVE,
         xaxis={"type": "log", "title": {"text": "FLOP per byte"}},
         yaxis={"type": "log", "title": {"text": "TFLOP/s"}},
     )
@@ -183,7 +182,12 @@ def efficiency_map(frame: pd.DataFrame, gpu: GPU) -> go.Figure:
         raise DataError(f"no roofline of {gpu.name} is published for these rows")
     shapes = table.groupby(["n", "k"]).size().sort_values(ascending=False, kind="stable")
     kept = shapes.head(SHAPES).sort_index().index
-    grid = table.pivot_table(index=["n", "k"], columns="m", values="share", aggfunc="median")
+    grid = table.pivot_table(
+        index=["n", "k"],
+        columns="m",
+        values="share",
+        aggfunc="median",
+    )
     grid = grid.loc[kept]
     heat: dict[str, Any] = {
         "z": grid.to_numpy(),

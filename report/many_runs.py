@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ..output import SCHEMA
-from .document import Bar, Bars, Column, Document, Lines, Row, Section, Table, lines, records
-from .formats import NONE, between, counted, has_value, number, percent, share
-from .run_folder import simplest
+from .document import JSON, Bar, Bars, Document, Lines, Section, Table, lines, records
+from .formats import counted, percent
+from .layouts import laid_out
+from .run_folder import Metrics, simplest
 from .training import left_out, metric, title
 
-Metrics = Mapping[str, Any]
 DRAWN: Final = 20
 """Runs that a panel of bars shows."""
 SCHEMES: Final = ("grouped", "kfold")
 """Schemes whose errors are shown, that of the harder question first."""
-_CAPTION: Final = (
-    "Honest errors, %, each on the run's own rows, with their 95 % interval, beside the best simple "
-    "rule. Two runs are compared row by row by flopcast compare A B"
-)
 
 
 def runs_frame(runs: Mapping[str, Metrics]) -> pd.DataFrame:
@@ -37,10 +33,10 @@ def runs_frame(runs: Mapping[str, Metrics]) -> pd.DataFrame:
     return table.sort_values(order, kind="stable", ignore_index=True)
 
 
-def _row(name: str, metrics: Metrics) -> dict[str, Any]:
+def _row(name: str, metrics: Metrics) -> JSON:
     """Return the figures of one run."""
     data = metrics.get("data") or {}
-    row: dict[str, Any] = {
+    row: JSON = {
         "run": name,
         "predicts": title(data),
         "metric": metric(data),
@@ -120,41 +116,4 @@ def _panels(table: pd.DataFrame) -> list[Bars]:
 
 
 def _side_by_side(table: pd.DataFrame) -> Table:
-    """Return the table of all runs, to sort and search on a page."""
-    heads = [Column("run", "name"), Column("predicts", "name"), Column("model", "name")]
-    heads.append(Column("rows", "number"))
-    for scheme in SCHEMES:
-        heads.append(Column(f"error, {left_out(scheme)}", "number", unit="%"))
-        heads.append(Column("from … to", "number"))
-        heads.append(Column("best rule"))
-        heads.append(Column("its error", "number", unit="%"))
-        heads.append(Column("within 10 %", "number", unit="%"))
-        heads.append(Column("intervals held", "number"))
-    heads += [Column("seed", "number"), Column("made")]
-    shown = []
-    for run in records(table):
-        cells = [run["run"], run["predicts"], _word(run["model"]), _count(run["rows"])]
-        for scheme in SCHEMES:
-            cells += [
-                number(run[f"{scheme}_e_out"]),
-                between(run[f"{scheme}_lower"], run[f"{scheme}_upper"], form="{:.1f}"),
-                _word(run[f"{scheme}_rule"]),
-                number(run[f"{scheme}_rule_e_out"]),
-                number(run[f"{scheme}_ir_10"]),
-                share(run[f"{scheme}_held"]),
-            ]
-        made = _word(run["date"]).partition("T")[0]
-        shown.append(Row((*cells, _count(run["seed"]), made)))
-    return Table(heads, shown, "runs", _CAPTION, name="runs")
-
-
-def _word(value: Any) -> str:
-    if not has_value(value):
-        return NONE
-    return str(value)
-
-
-def _count(value: Any) -> str:
-    if not has_value(value):
-        return NONE
-    return f"{int(value):,}"
+    return laid_out("runs", table, {name: left_out(name) for name in SCHEMES})

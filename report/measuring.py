@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -12,45 +12,31 @@ from ..measuring.measure import Measured
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST, doubts
 from ..measuring.timing import ENDINGS, half_widths
 from ..table.refusals import coded
-from .document import Document, Line, Lines, Row, Table, columns, records, remarked, rows
+from .document import JSON, Document, Lines, Row, Table, columns, lines, records, remarked
+from .layouts import laid_out
 
 _NAMED: Final = 10  # failed rows that are listed
 
 
 def measuring_document(measured: Measured) -> Document:
     """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
-    failures, differences, refused = (
-        measured.failures,
-        measured.differences,
-        measured.provenance["refused"],
-    )
-    left_out = [
-        f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})" for row in refused
-    ]
-    more = []
+    failures, differences = measured.failures, measured.differences
+    warnings = [*map(str, doubts(measured.table))]
+    for failed in failures[:_NAMED]:
+        warnings.append(f"not measured: {failed['row']}: {failed['reason']}")
     if len(failures) > _NAMED:
-        more = [f"and {len(failures) - _NAMED} more, listed beside the table"]
-    warnings = [
-        *map(str, doubts(measured.table)),
-        *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
-        *more,
-    ]
-    plain = [*([difference_line(differences)] if len(differences) else []), *left_out]
-    stopped = measured.ended not in (
-        DONE,
-        INTERRUPTED,
-        LOST,
-    )  # of these two the command says it when it ends
+        warnings.append(f"and {len(failures) - _NAMED} more, listed beside the table")
+    plain = []
+    if len(differences):
+        plain.append(difference_line(differences))
+    for row in measured.provenance["refused"]:
+        plain.append(f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})")
+    ending = []
+    if measured.ended not in (DONE, INTERRUPTED, LOST):  # the command itself says how these end
+        ending.append(resuming(measured))
     return Document(
-        opening=[
-            operator_table(measured.table),
-            Lines([Line(text, "warning") for text in warnings]),
-        ],
-        closing=[
-            Lines([Line(text) for text in plain]),
-            Lines(remarked(measured.notes)),
-            Lines([Line(resuming(measured))] if stopped else []),
-        ],
+        opening=[operator_table(measured.table), lines(warnings, tone="warning")],
+        closing=[lines(plain), Lines(remarked(measured.notes)), lines(ending)],
         data=measurements_json(measured),
     )
 
@@ -58,9 +44,8 @@ def measuring_document(measured: Measured) -> Document:
 def resuming(measured: Measured) -> str:
     """Say why a measurement stopped early, and how to resume it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
-    left = measured.provenance["unmeasured"]
     missing = ""
-    if left:
+    if left := measured.provenance["unmeasured"]:
         missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
     if measured.out is None:
         return f"{why}what was measured is returned{missing}"
@@ -107,7 +92,7 @@ def difference_line(differences: pd.Series) -> str:
     )
 
 
-def measurements_json(measured: Measured) -> dict[str, Any]:
+def measurements_json(measured: Measured) -> JSON:
     """Return the provenance, its remarks in words and the rows, without empty cells."""
     table = measured.table
     rows = []
@@ -125,20 +110,13 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
 def inline_document(inline: InlineTimes) -> Document:
     """Return the times of a program's modules and regions, the longest first, and the overhead of timing."""
     table = inline.table
-    cells = []
-    for row in table.sort_values("duration_us", ascending=False).to_dict("records"):
-        figures = (row["repeats"], row["duration_us"], row["self_us"])
-        cells.append((str(row["kernel"]), *(f"{value:,.6g}" for value in figures)))
-    heads = columns(
-        "module or region", numbers=["calls", "median, µs", "without modules inside, µs"]
-    )
     cost = (
         f"timing took {100 * inline.overhead_share:.2g} % of the time, "
         f"{inline.overhead_us:.3g} µs a call"
     )
     return Document(
         title=f"{inline.calls:,} timed calls on {inline.device}",
-        opening=[Table(heads, rows(cells))],
-        closing=[Lines([Line(cost)])],
+        opening=[laid_out("inline-times", table.sort_values("duration_us", ascending=False))],
+        closing=[lines([cost])],
         data={**inline.about, "rows": records(table)},
     )

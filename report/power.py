@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -30,6 +30,7 @@ from ..power.profile import (
 )
 from ..power.runs import NOT_GOLDEN, TABLE, Plan
 from .document import (
+    JSON,
     Cell,
     Column,
     Document,
@@ -40,28 +41,18 @@ from .document import (
     Row,
     Section,
     Table,
-    cells_of,
     columns,
     lines,
     picked,
     remarked,
     rows,
 )
-from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
-from .formats import escape, formatted, number, significant
+from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, panels, stroke, styled
+from .formats import escape, formatted, significant
+from .layouts import laid_out, wording
 from .static_figures import Drawing
 
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
-COLUMNS: Final = (
-    Column("kernel", "words", least=12),
-    Column("component", "name"),
-    Column("class", "name"),
-    *(
-        Column(head, "number")
-        for head in ("time, µs", "SSE, W", "SSP, W", "error, %", "peak, W", "p99, W", "share, %")
-    ),
-    Column("energy, mJ [interval]", "number"),
-)
 _HEADLINES: Final = 4  # kernels in the first screen
 PANEL: Final = 260  # height of a component's panel, pixels
 
@@ -123,7 +114,7 @@ def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     ]
 
 
-def plan_json(chosen: Plan) -> dict[str, Any]:
+def plan_json(chosen: Plan) -> JSON:
     """Return the protocol for machines; without a published row its figures are null."""
     row = chosen.row
     return {
@@ -153,52 +144,41 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
 
 def record_document(recorded: Recorded) -> Document:
     """Return how each kernel was recorded, how its power changed with longer trains, and the next command."""
-    heads = columns(
-        "kernel",
-        numbers=["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"],
-    )
-    cells = [
-        (
-            one.kernel,
-            significant(one.kernel_us),
-            significant(math.nan if one.lag_us is None else one.lag_us),
-            f"{one.runs}",
-            f"{one.executions}",
-            f"{one.steady_from}",
-            f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
-        )
-        for one in recorded.protocols
-    ]
+    cells, advice = [], []
+    for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
+        unthrottled = str(one.unthrottled)
+        if one.unthrottled is None:
+            unthrottled = f"all of {one.searched}"
+        lag = math.nan if one.lag_us is None else one.lag_us
+        counts = (one.runs, one.executions, one.steady_from)
+        times = significant(one.kernel_us), significant(lag)
+        cells.append((one.kernel, *times, *map(str, counts), unthrottled))
+        for note in chosen.advice:
+            if note.code != "power-plan-lag-unknown":
+                advice.append(f"{one.kernel}: {note!r}")
+    for one in recorded.protocols:
+        advice += [f"{one.kernel}: {line}" for line in _apart_from_plan(one)]
+    numbers = ["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"]
     caption = (
         "lag: with which the read power follows the kernel's, measured; executions: of each run; "
-        "steady from: the "
-        "execution from which power is steady; unthrottled: the most executions back to back "
-        "before power falls, of "
-        "those searched"
+        "steady from: the execution from which power is steady; unthrottled: the most executions "
+        "back to back before power falls, of those searched"
     )
     clocks = ""
     if recorded.clocks:
         clocks = f" --clocks {recorded.out / 'clocks.csv'}"
     command = (
         f"flopcast power profile {recorded.out / 'log.csv'} --executions "
-        f"{recorded.out / 'executions.csv'}{clocks} "
-        f"--window-us {recorded.interval_us:g}"
+        f"{recorded.out / 'executions.csv'}{clocks} --window-us {recorded.interval_us:g}"
     )
     resumed = []
     if recorded.resumed:
-        resumed = [f"{recorded.resumed} runs were recorded before"]
-    advice = []
-    for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
-        for note in chosen.advice:
-            if note.code != "power-plan-lag-unknown":
-                advice.append(f"{one.kernel}: {note!r}")
-    for protocol in recorded.protocols:
-        for line in _apart_from_plan(protocol):
-            advice.append(f"{protocol.kernel}: {line}")
+        resumed.append(f"{recorded.resumed} runs were recorded before")
     title = (
         f"Power recorded with {recorded.logger}, a window of {recorded.interval_us:g} µs: "
         f"{recorded.readings} readings"
     )
+    heads = columns("kernel", numbers=numbers)
     return Document(
         opening=[Table(heads, rows(cells), title=title, caption=caption)],
         closing=[lines([*resumed, *advice]), lines([command], "answer")],
@@ -231,51 +211,36 @@ def power_document(profiles: PowerProfiles) -> Document:
     """
     kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
     compared, learnt = compare(kernels), learn(kernels, profiles.cap_w, profiles.idle_w)
-    shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
-    tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
-    descriptions = []
-    for kernel in kernels:
-        for sentence in description(kernel):
-            descriptions.append(f"{kernel.kernel}: {sentence}")
-    described = lines(
-        [*descriptions, clocks],
-        "answer",
-    )
-    measured = replace(described, medium="terminal")
-    clocks_of_page = lines([clocks], "list", medium="page")
-    notes_of_kernels = []
-    for one in kernels:
-        for note in one.notes:
-            notes_of_kernels.append(f"{one.kernel}: {note!r}")
-    notes = [
-        *map(repr, profiles.left_out),
-        *notes_of_kernels,
+    tables = [
+        replace(component_table(compared), medium="terminal"),
+        replace(component_table(compared, named=True), medium="page"),
+        laid_out("power-classes", compare_classes(compared)),
+        *_steps(kernels),
+        lines([clocks], "list", medium="page"),
     ]
+    descriptions, notes, sections = [], [*map(repr, profiles.left_out)], []
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
-    measured_rows = [
-        Section(
-            one.kernel,
-            [
-                Figure(partial(power_figure, one), caption),
-                Figure(partial(run_figure, one, one.components), WHOLE_RUN),
-                *_step_figure(one),
-                lines([*description(one), *map(repr, one.notes)], "list", medium="page"),
-            ],
-            f"kernel-{place}",
-            one.kernel[:40],
-        )
-        for place, one in enumerate(kernels)
-    ]
+    for place, one in enumerate(kernels):
+        described = [*description(one)]
+        remarks = [*map(repr, one.notes)]
+        descriptions += [f"{one.kernel}: {sentence}" for sentence in described]
+        notes += [f"{one.kernel}: {note}" for note in remarks]
+        parts = [
+            Figure(partial(power_figure, one), caption),
+            Figure(partial(run_figure, one, one.components), WHOLE_RUN),
+            *_step_figure(one),
+            lines([*described, *remarks], "list", medium="page"),
+        ]
+        sections.append(Section(one.kernel, parts, f"kernel-{place}", one.kernel[:40]))
+    measured = lines([*descriptions, clocks], "answer", medium="terminal")
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
         opening=[_headline(one, profiles.level) for one in kernels[:_HEADLINES]],
         sections=[
-            Section(
-                "Power and energy", [*tables, *_steps(kernels), clocks_of_page], "table", "Table"
-            ),
+            Section("Power and energy", tables, "table", "Table"),
             lessons_section(kernels, learnt),
-            *measured_rows,
+            *sections,
             Section("How it was measured", [measured]),
         ],
         closing=[Lines(remarked(notes))],
@@ -314,7 +279,9 @@ def _step_figure(one: KernelPower) -> list[Figure]:
 def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
     """Return how the profiles change if a step of the method is left out (`power.profile.without_steps`)."""
     body: list[Row] = []
-    for one in (one for one in kernels if one.without):
+    for one in kernels:
+        if not one.without:
+            continue
         name = _main(one)
         whole = one.components[name].ssp
         body.append(Row((one.kernel, *[""] * 6), title=True))
@@ -323,38 +290,21 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
                 body.append(Row((case, *[""] * 5, str(rerun))))
                 continue
             part = rerun.components[name]
-            off = (
-                100
-                * float(np.sqrt(np.mean((part.ssp.polynomial_w - whole.polynomial_w) ** 2)))
-                / whole.mean_w
-            )
-            body.append(
-                Row(
-                    (
-                        case,
-                        f"{len(rerun.runs.kept)}",
-                        f"{len(part.ssp.readings)}",
-                        significant(part.ssp.mean_w),
-                        _hundredths(off),
-                        _millijoule(part.energy.energy_j),
-                        "",
-                    )
-                )
-            )
-    heads = [
-        Column("", "name"),
-        *_numbers("golden runs", "readings", "SSP, W", "off, %", "energy, mJ"),
-    ]
+            apart = np.mean((part.ssp.polynomial_w - whole.polynomial_w) ** 2)
+            off = 100 * float(np.sqrt(apart)) / whole.mean_w
+            counts = str(len(rerun.runs.kept)), str(len(part.ssp.readings))
+            energy = significant(1e3 * part.energy.energy_j)
+            power = significant(part.ssp.mean_w), formatted(off, "{:.2f}")
+            body.append(Row((case, *counts, *power, energy, "")))
+    if not body:
+        return []
+    numbers = columns(numbers=("golden runs", "readings", "SSP, W", "off, %", "energy, mJ"))
+    heads = [Column("", "name"), *numbers, Column("no profile", "cut")]
     caption = (
         "of the total; off: the steady profile against that with everything, RMS over the "
-        "kernel's time. Without "
-        "synchronisation the log is taken to begin with the first execution"
+        "kernel's time. Without synchronisation the log is taken to begin with the first execution"
     )
-    if body:
-        return [
-            Table([*heads, Column("no profile", "cut")], body, "What each step is worth", caption)
-        ]
-    return []
+    return [Table(heads, body, "What each step is worth", caption)]
 
 
 def _headline(one: KernelPower, level: float) -> Headline:
@@ -380,61 +330,17 @@ def _headline(one: KernelPower, level: float) -> Headline:
 
 def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
     """Return one row per kernel and component (`power.profile.compare`), each ``named`` or the first of a kernel."""
-    said: list[Row] = []
-    for name, group in compared.groupby("kernel", sort=False):
-        cells = cells_of(
-            group,
-            component=str,
-            **{"class": str},
-            kernel_us=significant,
-            sse_w=significant,
-            ssp_w=significant,
-            sse_error_percent=lambda error: formatted(error, "{:+.1f}"),
-            peak_w=significant,
-            p99_w=significant,
-            share=_percent,
-            energy_j=_millijoule,
-            lower_j=_millijoule,
-            upper_j=_millijoule,
-        )
-        for place, (*words, energy, lower, upper) in enumerate(cells, 1):
-            first = str(name) if named or place == 1 else ""
-            said.append(
-                Row((first, *words, f"{energy} [{lower}, {upper}]"), ends=place == len(group))
-            )
-    caption = (
-        "SSE: steady execution, SSP: steady power; p99: a hundredth of its readings is above; error: made by "
-        "taking the first for the second"
-    )
-    return Table(COLUMNS, said, title="Power of kernels, means over their time", caption=caption)
+    table = laid_out("power-components", compared)
+    kernels = compared["kernel"].tolist()
+    body = []
+    for row, before, after in zip(table.rows, [None, *kernels], [*kernels[1:], None], strict=False):
+        kernel, *cells = row.cells
+        shown = kernel if named or kernel != before else ""
+        body.append(Row((shown, *cells), ends=kernel != after))
+    return replace(table, rows=body)
 
 
-def _percent(part: float) -> str:
-    return number(100 * part)
-
-
-def _millijoule(energy_j: float) -> str:
-    return significant(1e3 * energy_j)
-
-
-_hundredths = partial(formatted, form="{:.2f}")
-
-
-def class_table(classes: pd.DataFrame) -> Table:
-    """Return the mean power of each component over the kernels of a class; no rows where no kernel has a class."""
-    cells = cells_of(
-        classes, **{"class": str}, component=str, kernels=str, ssp_w=significant, share=_percent
-    )
-    heads = columns("class", "component", numbers=["kernels", "SSP, W", "share, %"])
-    return Table(heads, rows(cells), title="By op-to-byte class: means over kernels")
-
-
-_ISOLATION: Final = {
-    "longer-than-window": "longer than the window",
-    "isolated": "isolated",
-    "isolated-with-pauses": "isolated, with pauses",
-    "interleaved": "interleaved",
-}
+_ISOLATION: Final = wording("power-isolation")
 
 
 def description(one: KernelPower) -> Iterator[str]:
@@ -486,26 +392,20 @@ def clock_words(clocks: Clocks) -> str:
     """Say how the clocks were synchronised."""
     if not clocks.pairs:
         return "clocks: the log's times are taken for those of the CPU's clock; no pairs were given"
-    offset = (
-        f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
-    )
-    drift = ", drift not known"
+    offset_us = clocks.offset_ns / 1e3
+    said = [f"clocks: GPU − CPU {offset_us:,.1f} µs at the first of {clocks.pairs} pairs"]
     if clocks.drift_fitted:
-        drift = f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
-    if np.isnan(clocks.residual_ns):
-        residual = ""
+        said.append(f"drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm")
     else:
-        residual = f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
-    outliers = ""
+        said.append("drift not known")
+    if not np.isnan(clocks.residual_ns):
+        said.append(f"residual {clocks.residual_ns / 1e3:.2f} µs RMS")
     if clocks.outliers:
-        outliers = f", {len(clocks.outliers)} pairs left out as outliers"
-    return (
-        f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or "
-        "more"
-    )
+        said.append(f"{len(clocks.outliers)} pairs left out as outliers")
+    return f"{', '.join(said)}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or more"
 
 
-def power_json(profiles: PowerProfiles, learnt: Lessons) -> dict[str, Any]:
+def power_json(profiles: PowerProfiles, learnt: Lessons) -> JSON:
     """Return the profiles for machines; a figure that does not exist is NaN."""
     compared, clocks = compare(profiles.kernels), profiles.clocks
     return {
@@ -521,65 +421,49 @@ def power_json(profiles: PowerProfiles, learnt: Lessons) -> dict[str, Any]:
     }
 
 
-def _kernel_json(one: KernelPower) -> dict[str, Any]:
+def _kernel_json(one: KernelPower) -> JSON:
     runs = one.runs
     components = {}
     for name, part in one.components.items():
-        sse = None
-        if part.sse is not None:
-            sse = _curve_json(part.sse)
-        deconvolved = None
-        if part.deconvolved is not None:
-            deconvolved = vars(part.deconvolved)
+        fall = part.throttling.fall_percent
         components[name] = {
-            "sse": sse,
+            "sse": part.sse and _curve_json(part.sse),
             "ssp": _curve_json(part.ssp),
             "sse_error_percent": part.sse_error_percent,
             "energy": vars(part.energy),
-            "throttling": {
-                **vars(part.throttling),
-                "fall_percent": part.throttling.fall_percent,
-            },
-            "deconvolved": deconvolved,
+            "throttling": {**vars(part.throttling), "fall_percent": fall},
+            "deconvolved": part.deconvolved and vars(part.deconvolved),
             "run": {column: part.run[column].to_numpy() for column in part.run},
         }
+    without = {}
+    for case, rerun in one.without.items():
+        if isinstance(rerun, DataError):
+            without[case] = {"reason": str(rerun)}
+        else:
+            without[case] = _kernel_json(rerun)
+    removed = runs.table.loc[~runs.table["golden"], ["run", "time_us", "reason"]]
     return {
         "kernel": one.kernel,
         "class": one.facts.bound or None,
-        **picked(
-            one,
-            "kernel_us",
-            "window_us",
-            "window_stated",
-            "sse_execution",
-            "ssp_execution",
-            "filled",
-            "isolation",
-            "alone",
-            "others",
-        ),
+        **picked(one, "kernel_us", "window_us", "window_stated", "sse_execution", "ssp_execution"),
+        **picked(one, "filled", "isolation", "alone", "others"),
         "runs": {
             "golden": len(runs.kept),
             "bin_us": [runs.low_us, runs.high_us],
             "margin": runs.margin,
             "removed": runs.removed,
-            "list_removed": runs.table.loc[
-                ~runs.table["golden"], ["run", "time_us", "reason"]
-            ].to_dict("records"),
+            "list_removed": removed.to_dict("records"),
         },
         "plan": plan_json(one.plan),
         "phase": PHASES,
         "components": components,
-        "without": {
-            case: {"reason": str(rerun)} if isinstance(rerun, DataError) else _kernel_json(rerun)
-            for case, rerun in one.without.items()
-        },
+        "without": without,
         "notes": [*map(repr, one.notes)],
         "remarks": [note.to_dict() for note in one.notes],
     }
 
 
-def _curve_json(curve: Curve) -> dict[str, Any]:
+def _curve_json(curve: Curve) -> JSON:
     return {
         **picked(curve, "mean_w", "polynomial_w", "spline_w"),
         "readings": {
@@ -591,111 +475,75 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
 
 def power_figure(one: KernelPower) -> go.Figure:
     """Return a panel per component: steady-power readings with polynomial and spline, and the steady execution's."""
-    names = list(one.components)
+    traces = {name: _traces(part, one.kernel_us) for name, part in one.components.items()}
+    return _stacked(traces, "time in the execution, µs")
+
+
+def _stacked(traces: Mapping[str, Iterable[go.Scatter]], axis: str) -> go.Figure:
+    """Draw a panel of each component, one under the other."""
     figure = make_subplots(
-        rows=len(names),
+        rows=len(traces),
         cols=1,
         shared_xaxes=True,
-        subplot_titles=[escape(name) for name in names],
-        vertical_spacing=min(0.08, 0.35 / len(names)),
+        subplot_titles=[escape(name) for name in traces],
+        vertical_spacing=min(0.08, 0.35 / len(traces)),
     )
-    for row, part in enumerate(one.components.values(), 1):
-        for trace in _traces(part, one.kernel_us):
-            figure.add_trace(
-                trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1
-            )
+    for row, of_part in enumerate(traces.values(), 1):
+        for trace in of_part:
+            trace.update(showlegend=row == 1, legendgroup=trace.name)
+            figure.add_trace(trace, row=row, col=1)
     figure.update_yaxes(title_text="W")
-    figure.update_xaxes(title_text="time in the execution, µs", row=len(names), col=1)
-    return panels(figure, len(names) * PANEL + 120)
+    figure.update_xaxes(title_text=axis, row=len(traces), col=1)
+    return panels(figure, len(traces) * PANEL + 120)
 
 
 def run_figure(one: KernelPower, parts: Mapping[str, ComponentPower]) -> go.Figure:
     """Return a panel per part of the power over the whole run: its readings, and their mean by execution."""
-    figure = make_subplots(
-        rows=len(parts),
-        cols=1,
-        shared_xaxes=True,
-        subplot_titles=[escape(name) for name in parts],
-        vertical_spacing=min(0.08, 0.35 / len(parts)),
-    )
-    for row, part in enumerate(parts.values(), 1):
+    traces = {}
+    for name, part in parts.items():
         points, means = part.run, part.by_execution
-        for trace in (
-            go.Scatter(
-                name="readings",
-                x=_short(points["since_run_us"].to_numpy()),
-                y=_short(points["power_w"].to_numpy()),
-                mode="markers",
-                marker={"color": NEUTRAL, "size": 4, "opacity": 0.5},
-            ),
-            go.Scatter(
-                name="mean by execution",
-                x=_short(means["start_us"].to_numpy()),
-                y=_short(means["mean_w"].to_numpy()),
-                mode="lines",
-                line={"color": SELECTED, "width": 2},
-            ),
-        ):
-            figure.add_trace(
-                trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1
-            )
-        for number_of in (one.sse_execution, one.ssp_execution):
-            for start in means.loc[means["execution"].eq(number_of), "start_us"]:
-                figure.add_vline(
-                    x=float(start), line={"color": BASELINE, "dash": "dot"}, row=row, col=1
-                )
-    figure.update_yaxes(title_text="W")
-    figure.update_xaxes(title_text="time since the run began, µs", row=len(parts), col=1)
-    return panels(figure, len(parts) * PANEL + 120)
+        looks = (
+            ("readings", points["since_run_us"], points["power_w"], dots(NEUTRAL, 4, opacity=0.5)),
+            ("mean by execution", means["start_us"], means["mean_w"], stroke(SELECTED, 2)),
+        )
+        traces[name] = [
+            go.Scatter(name=label, x=_short(x.to_numpy()), y=_short(y.to_numpy()), **look)
+            for label, x, y, look in looks
+        ]
+    figure = _stacked(traces, "time since the run began, µs")
+    for row, part in enumerate(parts.values(), 1):
+        means = part.by_execution
+        steady = means["execution"].isin([one.sse_execution, one.ssp_execution])
+        for start in means.loc[steady, "start_us"]:
+            line = {"color": BASELINE, "dash": "dot"}
+            figure.add_vline(x=float(start), line=line, row=row, col=1)
+    return figure
 
 
 def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
-    """Yield the readings and curves of one component, the execution's position times the typical kernel time."""
+    def curve(name: str, look: dict[str, Any], phase: np.ndarray, power: np.ndarray) -> go.Scatter:
+        return go.Scatter(name=name, x=_short(kernel_us * phase), y=_short(power), **look)
+
     if part.sse is not None:
         yield _readings("SSE readings", part.sse, kernel_us, BASELINE)
-        yield _line(
-            "SSE polynomial",
-            PHASES,
-            part.sse.polynomial_w,
-            kernel_us,
-            {"color": BASELINE, "dash": "dash"},
-        )
+        dashed = stroke(BASELINE, None, dash="dash")
+        yield curve("SSE polynomial", dashed, PHASES, part.sse.polynomial_w)
     yield _readings("SSP readings", part.ssp, kernel_us, NEUTRAL)
-    yield _line(
-        "SSP polynomial", PHASES, part.ssp.polynomial_w, kernel_us, {"color": SELECTED, "width": 3}
-    )
-    yield _line(
-        "SSP spline", PHASES, part.ssp.spline_w, kernel_us, {"color": OTHERS[0], "width": 2}
-    )
-    if part.deconvolved is not None:
-        deconvolved = part.deconvolved
-        yield _line(
-            "window removed",
-            deconvolved.phase,
-            deconvolved.power_w,
-            kernel_us,
-            {"color": OTHERS[1], "width": 2, "dash": "dot"},
-        )
+    yield curve("SSP polynomial", stroke(SELECTED, 3), PHASES, part.ssp.polynomial_w)
+    yield curve("SSP spline", stroke(OTHERS[0], 2), PHASES, part.ssp.spline_w)
+    if (resolved := part.deconvolved) is not None:
+        dotted = stroke(OTHERS[1], 2, dash="dot")
+        yield curve("window removed", dotted, resolved.phase, resolved.power_w)
 
 
 def _readings(name: str, curve: Curve, kernel_us: float, colour: str) -> go.Scatter:
-    marker = {"color": colour, "size": 5, "opacity": 0.5}
-    x = kernel_us * curve.readings["phase"].to_numpy()
+    readings = curve.readings
     return go.Scatter(
         name=name,
-        x=_short(x),
-        y=_short(curve.readings["power_w"].to_numpy()),
-        mode="markers",
-        marker=marker,
-        text=[f"run {escape(str(run))}" for run in curve.readings["run"]],
-    )
-
-
-def _line(
-    name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, line: dict[str, object]
-) -> go.Scatter:
-    return go.Scatter(
-        name=name, x=_short(kernel_us * phase), y=_short(power_w), mode="lines", line=line
+        x=_short(kernel_us * readings["phase"].to_numpy()),
+        y=_short(readings["power_w"].to_numpy()),
+        text=[f"run {escape(str(run))}" for run in readings["run"]],
+        **dots(colour, 5, opacity=0.5),
     )
 
 
@@ -716,138 +564,31 @@ def lessons_section(kernels: Sequence[KernelPower], lessons: Lessons) -> Section
     if len(kernels) < 2:
         return Section("Kernels side by side", [])
     caption = "Steady power, mean over the kernel's time, by component; the mark is the total"
-    tables = [
-        _bounds(lessons),
-        _throughput(lessons),
-        _complements(lessons),
-        _overlaps(lessons),
-        _interleaved(lessons),
-    ]
+    bounds = lessons.kernels["bound"].ne("") | lessons.kernels["dominant"].ne("")
+    bounded = lessons.kernels[bounds]
+    most = {"most": f"{100 * MOST_TOGETHER:g}"}
     return Section(
         "Kernels side by side",
-        [Figure(partial(side_by_side, kernels), caption), *tables],
+        [
+            Figure(partial(side_by_side, kernels), caption),
+            laid_out(
+                "power-bounds", bounded.assign(bound=bounded["bound"].str.removesuffix("-bound"))
+            ),
+            _throughput(lessons),
+            laid_out("power-complements", lessons.complements, most),
+            laid_out("power-overlaps", lessons.overlaps),
+            laid_out("power-interleaved", lessons.interleaved),
+        ],
         "side-by-side",
         "Side by side",
     )
 
 
-def _bounds(lessons: Lessons) -> Table:
-    heads = [_NAME, Column("bound by", "name"), *_numbers("FLOP/B", "balance", "growth", "TFLOP/s")]
-    bounded = lessons.kernels[lessons.kernels["bound"].ne("") | lessons.kernels["dominant"].ne("")]
-    cells = cells_of(
-        bounded,
-        kernel=str,
-        bound=lambda bound: bound.removesuffix("-bound") or "–",
-        flops_per_byte=significant,
-        balance=significant,
-        growth=_hundredths,
-        tflops=significant,
-        dominant=lambda name: name or "–",
-        dominant_share=_percent,
-    )
-    caption = (
-        "bound by: compute from the GPU's balance of FLOP per byte on, else memory; collectives "
-        "by latency where their "
-        "time grows with less than the root of their size (growth: the power of it); dominant: "
-        "the component that "
-        "draws most"
-    )
-    return Table(
-        [*heads, Column("dominant", "name"), *_numbers("share, %")],
-        rows(cells),
-        "What bounds kernels",
-        caption,
-    )
-
-
 def _throughput(lessons: Lessons) -> Table:
-    heads = columns("component", numbers=["kernels", "W per TFLOP/s", "W at none", "correlation"])
-    otherwise = np.where(
-        lessons.throughput["correlation"] >= LEAST_CORRELATION, "too few tell", "does not"
-    )
-    cells = cells_of(
-        lessons.throughput.assign(
-            follows=np.where(lessons.throughput["follows"], "follows", otherwise)
-        ),
-        component=str,
-        kernels=str,
-        slope_w=significant,
-        rest_w=significant,
-        correlation=_hundredths,
-        follows=str,
-    )
-    caption = "The line of steady power over achieved throughput of the kernels that compute"
-    return Table(
-        [*heads, Column("throughput", "name")],
-        rows(cells),
-        "Which power follows throughput",
-        caption,
-    )
-
-
-def _complements(lessons: Lessons) -> Table:
-    heads = [
-        _NAME,
-        Column("loads", "name"),
-        Column("other", "prose", least=12),
-        Column("loads", "name"),
-    ]
-    cells = cells_of(
-        lessons.complements,
-        kernel=str,
-        peak=str,
-        other=str,
-        other_peak=str,
-        together=_percent,
-        busiest=str,
-    )
-    caption = (
-        f"Pairs that load different components, and together none by over {100 * MOST_TOGETHER:g} "
-        "% of the most that a "
-        "kernel here draws; together: of the fullest component"
-    )
-    title = "Which kernels complement each other"
-    return Table(
-        [*heads, *_numbers("together, %"), Column("of", "name")],
-        rows(cells),
-        title,
-        caption,
-        shown=8,
-    )
-
-
-def _overlaps(lessons: Lessons) -> Table:
-    heads = [
-        _NAME,
-        Column("other", "prose", least=12),
-        *_numbers("together, W", "below the cap by, W"),
-    ]
-    cells = cells_of(
-        lessons.overlaps, kernel=str, other=str, power_w=significant, headroom_w=significant
-    )
-    caption = (
-        "Steady power of both less the idle power; pairs that stay below the cap first, the "
-        "fullest of them first"
-    )
-    return Table(heads, rows(cells), "Which two stay below the cap together", caption, shown=8)
-
-
-def _interleaved(lessons: Lessons) -> Table:
-    heads = [_NAME, Column("how", "prose", least=12), *_numbers("time", "power", "energy")]
-    ratio = partial(formatted, form="{:.3f}")
-    cells = cells_of(
-        lessons.interleaved,
-        kernel=str,
-        how=str,
-        time_ratio=ratio,
-        power_ratio=ratio,
-        energy_ratio=ratio,
-    )
-    caption = (
-        "Times what it is in runs with no other kernel; no energy where the power is that of a "
-        "mixture"
-    )
-    return Table(heads, rows(cells), "Interleaved with other kernels, against alone", caption)
+    table = lessons.throughput
+    otherwise = np.where(table["correlation"] >= LEAST_CORRELATION, "too few tell", "does not")
+    follows = np.where(table["follows"], "follows", otherwise)
+    return laid_out("power-throughput", table.assign(follows=follows))
 
 
 def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
@@ -878,10 +619,9 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
             name=TOTAL,
             x=_watts(kernels, TOTAL),
             y=place,
-            mode="markers",
             text=hover,
-            marker={"color": NEUTRAL, "symbol": "line-ns-open", "size": 22, "line": {"width": 3}},
             hovertemplate="%{text}: %{x:.4g} W<extra></extra>",
+            **dots(NEUTRAL, 22, symbol="line-ns-open", line={"width": 3}),
         )
     for at, one in enumerate(kernels):
         name = one.kernel
@@ -902,14 +642,10 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title_text="W", rangemode="tozero")
     figure.update_yaxes(range=[len(kernels) - 0.6, -0.85], showticklabels=False, showgrid=False)
-    legend = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    legend = {**ABOVE, "y": 1, "traceorder": "normal"}
     return styled(figure, BAR * len(kernels) + 110, legend).update_layout(margin={"l": 12})
 
 
 def _watts(kernels: Sequence[KernelPower], name: str) -> list[float | None]:
     parts = (one.components.get(name) for one in kernels)
     return [None if part is None else float(f"{part.ssp.mean_w:.6g}") for part in parts]
-
-
-def _numbers(*heads: str) -> list[Column]:
-    return [Column(head, "number") for head in heads]

@@ -16,6 +16,7 @@ from ..projection.passes import PassPlan
 from ..traces.cleaning.joining import Coverage
 from .cleaning import coverage_json, coverage_parts
 from .document import (
+    JSON,
     Cell,
     Column,
     Document,
@@ -26,7 +27,6 @@ from .document import (
     Row,
     Section,
     Table,
-    cells_of,
     columns,
     lines,
     picked,
@@ -35,7 +35,8 @@ from .document import (
     upcoming,
     warned,
 )
-from .formats import NONE, formatted, milliseconds, number, percent, shortened
+from .formats import NONE, formatted, number, percent, shortened
+from .layouts import laid_out
 from .training import left_out, title
 
 CAPTION: Final = (
@@ -142,13 +143,7 @@ def plan_document(
 ) -> Document:
     """Return which kernels each pass records and what starts it, or what the passes recorded."""
     outcome, *limits = plan.notes
-    count = "{:,}".format
-    cells = cells_of(plan.kernels, name=_short, **{"pass": str}, per_step=count, launches=count)
-    heads = (
-        Column("kernel", "kernel"),
-        *columns(numbers=["pass", "launches per step", "launches"]),
-    )
-    table = Table(heads, rows(cells), "passes")
+    table = laid_out("profiler-passes", plan.kernels, name=_short)
     if coverage is None:
         last = upcoming(
             "--script FILE writes what starts the passes (--all prints it)",
@@ -164,7 +159,7 @@ def plan_document(
     )
 
 
-def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> dict[str, Any]:
+def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> JSON:
     """Return everything as JSON types."""
     return {
         "schema": SCHEMA,
@@ -188,7 +183,7 @@ def fidelity_document(fidelity: Fidelity) -> Document:
     )
 
 
-def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
+def fidelity_json(fidelity: Fidelity) -> JSON:
     """Return everything as JSON types."""
     return {
         "schema": SCHEMA,
@@ -240,14 +235,4 @@ def trace_table(fidelity: Fidelity) -> Table:
 def kernel_table(fidelity: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
     others = fidelity.kernels[fidelity.kernels["label"] != fidelity.best]
-    cells = cells_of(
-        others.head(SHOWN),
-        kernel=_short,
-        label=str,
-        count="{:,}".format,
-        time_us=milliseconds,
-        ratio="{:.3f}".format,
-        spread="{:.3f}".format,
-    )
-    heads = columns("kernel", "trace", numbers=["count", "ms", "ratio", "± MAD"])
-    return Table(heads, rows(cells), "kernels")
+    return laid_out("profiler-kernels", others.head(SHOWN), kernel=_short)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +15,12 @@ import pandas as pd
 
 from ..operators.operators import OPS
 from ..output import SCHEMA
-from ..projection.job import CAUSES as JOB_CAUSES
 from ..projection.job import PARTS, Job
 from ..projection.phases import repeats_of
 from ..projection.replay import WORK
 from ..projection.result import Result, changes, critical_us, device_taken
 from ..projection.roofs import HOST, SIDES
+from ..projection.split import longest_first
 from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.uncertainty import MEASURED, Uncertainty, class_of, need_of, source_name
 from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
@@ -30,21 +29,19 @@ from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
 from ..traces.activity_work import WORDS
 from ..traces.classes import COLLECTIVE, COMPUTE
 from .document import (
+    JSON,
     Bar,
     Bars,
     Column,
     Document,
     Figure,
     Headline,
-    Kind,
     Lines,
     Listing,
     Part,
-    Row,
     Section,
     Sliders,
     Table,
-    cells_of,
     columns,
     lines,
     picked,
@@ -53,8 +50,9 @@ from .document import (
     rows,
     warned,
 )
-from .formats import NONE, counted, data_size, duration, formatted, share, shortened, significant
+from .formats import NONE, counted, data_size, duration, formatted, share, shortened
 from .kernel_figures import roofline_figure, timeline_figure
+from .layouts import kind_of_names, laid_out, texts_of, wording
 from .predictions import workload
 from .projection_figures import (
     advice_figure,
@@ -67,41 +65,12 @@ from .projection_figures import (
     tornado_figure,
 )
 
-WAYS = {
-    "sum": "sum of activities and gaps",
-    "overlap": "sum, overlap counted once",
-    "replay": "replay of its dependencies",
-}
+WAYS: Final = wording("projection-ways")
 SHOWN = 8  # rows of the tornado, kernels, streams, steps and remarks that are printed
-_LONG = ("kernels", "path", "cpu", "interval", "other laws", "laws", "unmeasured")
-"""Tables (keys of `tables`) of which a terminal prints the first rows."""
-_LINKS = {
-    "classes": "Classes",
-    "advice": "Advice",
-    "pace": "Pace",
-    "roofs": "Roofs",
-    "efficiency": "Efficiency",
-    "energy": "Energy",
-    "path": "Critical path",
-    "cpu": "CPU",
-    "split": "Time",
-    "gaps": "Gaps",
-    "interval": "Interval",
-    "other laws": "Other laws",
-    "laws": "Laws",
-}
+_LINKS: Final = wording("projection-links")
 """Table -> its entry in the navigation, where that is shorter than its title."""
-PACES = {
-    "activity": "activities of the GPU",
-    "cpu": "the CPU's work",
-    "launch": "launches under way",
-    "return": "waits of the CPU coming back",
-    "gap": "gaps of a busy queue",
-    "dependency": "one queue waiting for another",
-    "unexplained": "gaps the trace does not explain",
-}
+PACES: Final = wording("projection-paces")
 """What sets the pace: kinds of pieces of the critical path, in words."""
-_SHORT = 24  # columns of a first cell that never folds
 
 
 def projection_document(result: Result) -> Document:
@@ -225,7 +194,7 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         heading = table.title[:1].upper() + table.title[1:]
         parts: list[Part] = [figures[name], table] if name in figures else [table]
         if name == "efficiency":
-            every = [list(column) for column in zip(*_efficiency(kernels), strict=True)]
+            every = texts_of(_efficiency(result, kernels))
             caption = (
                 "peak: hardware efficiency, FLOPS over the dense peak of the format used; "
                 "bandwidth: share of that of "
@@ -237,7 +206,11 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
             yield Section("Another target", _sweeps(result, table), "sweep", "Sweep")
         elif name == "grid":
             assert result.grid is not None
-            slid = _sliders(result, result.grid, list(map(str, result.grid.columns[:2])))
+            slid = _sliders(
+                result,
+                result.grid,
+                list(map(str, result.grid.columns[:2])),
+            )
             yield Section(heading, [slid, *parts], "grid", "Two figures")
         else:
             yield Section(heading, parts, link=_LINKS.get(name, ""))
@@ -281,44 +254,33 @@ def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Slid
         ]
         for time in points[END_TO_END]
     ]
-    return Sliders(axes, choices, int(np.argmax(points["current"])) if "current" in points else 0)
+    return Sliders(
+        axes,
+        choices,
+        int(np.argmax(points["current"])) if "current" in points else 0,
+    )
 
 
-def data(result: Result) -> dict[str, Any]:
+def data(result: Result) -> JSON:
     """Return a projection as JSON types; the activities themselves are not in it."""
     unsure, laws, phases = result.uncertainty, result.projection.laws, result.phases
     roofs = []
     for one in result.strips:
-        roofs.append(
-            {
-                "gpu": one.gpu,
-                "step": one.step,
-                "edges_us": one.edges_us.tolist(),
-                "shares": {name: share.tolist() for name, share in one.shares.items()},
-            }
-        )
-    need = None
-    if result.need is not None:
-        need = result.need.told.to_dict()
-    durations = None
-    if result.durations is not None:
-        durations = records(result.durations)
-    sweep = None
-    if result.sweeps is not None:
-        sweep = records(result.sweeps)
-    grid = None
-    if result.grid is not None:
-        grid = records(result.grid)
-    advice = None
-    if result.advice is not None:
-        advice = records(result.advice.table)
-    if laws.run is None:
-        compute = laws.compute
-    else:
+        shares = {name: share.tolist() for name, share in one.shares.items()}
+        edges = {"edges_us": one.edges_us.tolist(), "shares": shares}
+        roofs.append({**picked(one, "gpu", "step"), **edges})
+    tables_asked = {
+        "durations": result.durations,
+        "sweep": result.sweeps,
+        "grid": result.grid,
+        "advice": getattr(result.advice, "table", None),
+    }
+    asked = {
+        name: None if table is None else records(table) for name, table in tables_asked.items()
+    }
+    compute = laws.compute
+    if laws.run is not None:
         compute = f"model, else {laws.compute}"
-    world = None
-    if laws.world is not None:
-        world = asdict(laws.world)
     return {
         "schema": SCHEMA,
         "trace": result.label,
@@ -327,14 +289,14 @@ def data(result: Result) -> dict[str, Any]:
         "laws": {
             "compute": compute,
             **picked(laws, "communication", "gaps", "cpu_speed", "keep_waiting"),
-            "world": world,
+            "world": laws.world and asdict(laws.world),
         },
         "measured_us": result.projection.measured_us,
         "unprofiled": _unprofiled_json(result.projection),
         "projected_us": unsure.nominal_us,
         "published_us": result.published.totals["sum"],
         "interval": interval_json(unsure),
-        "need": need,
+        "need": result.need and result.need.told.to_dict(),
         "verdict": str(result.verdict),
         "roofs": roofs,
         "energy": records(result.energy),
@@ -355,22 +317,18 @@ def data(result: Result) -> dict[str, Any]:
         "phases": phases
         and {
             "found": records(phases.table),
-            "activities": phases.activities,
-            "projected_activities": phases.projected_activities,
+            **picked(phases, "activities", "projected_activities"),
             "projected_share": phases.share,
             "error": phases.error,
         },
-        "durations": durations,
-        "sweep": sweep,
+        **asked,
         "sent": records(result.sent),
         "pairs": records(result.pairs),
-        "grid": grid,
-        "advice": advice,
         "notes": [*map(repr, (*result.first, *result.notes))],
     }
 
 
-def interval_json(unsure: Uncertainty) -> dict[str, Any]:
+def interval_json(unsure: Uncertainty) -> JSON:
     """Return an end-to-end time with its interval as JSON types."""
     return {
         **picked(
@@ -389,284 +347,82 @@ def interval_json(unsure: Uncertainty) -> dict[str, Any]:
     }
 
 
-def _unprofiled_json(projection: Projection) -> dict[str, Any] | None:
+def _unprofiled_json(projection: Projection) -> JSON | None:
     unprofiled = projection.laws.unprofiled
     if unprofiled is None:
         return None
-    note = None
-    if unprofiled.note is not None:
-        note = str(unprofiled.note)
-    return asdict(unprofiled) | {"note": note}
+    return asdict(unprofiled) | {"note": unprofiled.note and str(unprofiled.note)}
 
 
-def _advice(result: Result) -> Iterator[Sequence[str]]:
-    """Yield the row of each call that costs most."""
+def _advice(result: Result) -> pd.DataFrame | None:
+    """Return the calls that cost most with the work of each and its bounds in words."""
     if result.advice is None:
-        return
-    for row in result.advice.table.to_dict("records"):
-        bounds = []
-        for side in SIDES:
-            bound, roof = (
-                BOUNDS.get(row[f"{side}_bound"], row[f"{side}_bound"]),
-                row[f"{side}_roof"],
-            )
-            if bound and np.isfinite(roof):
-                bound = f"{bound} {share(roof, 0)}"
-            bounds.append(bound or NONE)
-        finite = np.isfinite(row["projected_best_us"])
-        yield (
-            str(row["kernel"]),
-            workload(row) if str(row["op"]) not in ("", UNKNOWN_OP) else "unknown",
-            f"{row['count']:,.0f}",
-            duration(row["measured_us"]),
-            bounds[0],
-            duration(row["projected_us"]),
-            bounds[1],
-            duration(row["projected_best_us"]) if finite else NONE,
-            row["projected_basis"] or NONE,
-            f"{row['projected_times']:.2f}" if finite else NONE,
-            duration(row["gain_us"]) if finite else NONE,
-            duration(row["end_gain_us"]) if finite else NONE,
-            duration(row["most_us"]) if np.isfinite(row["most_us"]) else NONE,
+        return None
+    table = result.advice.table
+    rows = table.to_dict("records")
+    shown = {
+        "work": [
+            workload(row) if str(row["op"]) not in ("", UNKNOWN_OP) else "unknown" for row in rows
+        ]
+    }
+    for side in SIDES:
+        bounds = table[f"{side}_bound"].replace(BOUNDS)
+        roofs = table[f"{side}_roof"].map(
+            lambda roof: f" {share(roof, 0)}" if np.isfinite(roof) else ""
         )
+        shown[f"{side}_bound"] = [
+            f"{bound}{roof}" if bound else NONE for bound, roof in zip(bounds, roofs, strict=True)
+        ]
+    return table.assign(**shown)
 
 
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its column `why` in words."""
     said = {why: joined(why) for why in table["why"]}
-    return table.assign(
-        why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object)
-    )
+    words = [said[why] for why in table["why"]]
+    return table.assign(why=pd.Series(words, table.index, dtype=object))
 
 
 def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     """Return every table under its name; tables without rows are left out. ``kernels`` are of `kernel_table`."""
-    host, target = result.projection.host.name, target_of(result.projection)
-    durations, steps = result.durations, result.steps
-    missed = None
-    if durations is not None:
-        missed = durations[durations["measured"] < durations["launches"]]
-    named = Column("kernel", "kernel", most=60), Column("operator or call", "kernel", most=60)
-    parts: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
-        (
-            "advice",
-            "what to make faster: the calls that cost most, against the best known kernels",
-            (
-                named[0],
-                Column("work", "cut", most=40),
-                "count",
-                host,
-                f"bound on {host}",
-                target,
-                f"bound on {target}",
-                "best known",
-                "rests on",
-                "times it",
-                "gain",
-                "end to end",
-                "at most",
-            ),
-            list(_advice(result)),
-        ),
-        ("grid", "time over the measured one", *_grid(result.grid)),
-        ("sweep", "sweep", *_sweep(result.sweeps)),
-        (
-            "kernels",
-            "longest kernels",
-            (named[0], *columns(numbers=("count", host, target, "ratio", "share")), "bound"),
-            _by_name(kernels),
-        ),
-        (
-            "totals",
-            "end to end",
-            ("added up as", host, "FLOPS scaling", target, "ratio"),
-            cells_of(
-                result.totals,
-                aggregation=WAYS.__getitem__,
-                measured_us=duration,
-                published_us=duration,
-                projected_us=duration,
-                factor="{:.3f}".format,
-            ),
-        ),
-        (
-            "classes",
-            "kernels by class",
-            (
-                "class",
-                "count",
-                host,
-                "FLOPS scaling",
-                target,
-                "low",
-                "high",
-                "ratio",
-                "± 1 σ",
-                "law",
-                "bound",
-            ),
-            list(_classes(result.classes)),
-        ),
-        (
-            "pace",
-            "what sets the pace",
-            ("share of the critical path", host, target),
-            [
-                (name, share(result.measured_path[kind]), share(result.path[kind]))
-                for kind, name in PACES.items()
-                if result.measured_path[kind] or result.path[kind]
-            ],
-        ),
-        (
-            "roofs",
-            _strip_title(result),
-            (Column("share of the roof", "name"), Column("over time", "name"), "mean", "most"),
-            list(_strips(result)),
-        ),
-        (
-            "efficiency",
-            "hardware efficiency",
-            _rate_columns(result),
-            _efficiency(kernels)[:SHOWN],
-        ),
-        (
-            "energy",
-            "energy",
-            ("GPU", "time", "mean power, W", "energy, J", "low", "high", "power measured"),
-            cells_of(
-                result.energy,
-                gpu=str,
-                time_us=duration,
-                power_w="{:,.0f}".format,
-                energy_j=significant,
-                lower_j=significant,
-                upper_j=significant,
-                measured_share=partial(share, digits=0),
-            ),
-        ),
-        (
-            "path",
-            "longest kernels of the critical path",
-            (named[0], "class", "count", "time on it", "share"),
-            cells_of(
-                result.path_kernels,
-                name=str,
-                op_class=str,
-                count=_COUNT,
-                path_us=duration,
-                share=share,
-            ),
-        ),
-        (
-            "cpu",
-            "what the CPU works for on the critical path",
-            (named[1], "calls", "time on it", "share"),
-            cells_of(
-                cpu_operations(result.projection),
-                name=str,
-                count=_COUNT,
-                path_us=duration,
-                share=share,
-            ),
-        ),
-        (
-            "split",
-            "where the measured time goes",
-            (
-                "part",
-                "computation",
-                "communication",
-                "copies",
-                "idle",
-                "total",
-                "hidden communication",
-            ),
-            list(_split(result)),
-        ),
-        (
-            "gaps",
-            "measured gaps between activities",
-            ("cause", "count", "time"),
-            cells_of(
-                result.gaps[result.gaps["count"] > 0], cause=str, count=_COUNT, gap_us=duration
-            ),
-        ),
-        (
-            "interval",
-            "what the interval is made of",
-            ("source", "± 1 σ", "low", "high", "variance"),
-            cells_of(
-                result.uncertainty.tornado,
-                name=source_name,
-                sigma=spread,
-                low_us=duration,
-                high_us=duration,
-                share=share,
-            ),
-        ),
-        (
-            "steps",
-            "steps",
-            ("step", host, target),
-            cells_of(
-                steps if len(steps) > 1 else None,
-                step="{:.0f}".format,
-                measured_us=duration,
-                projected_us=duration,
-            ),
-        ),
-        (
-            "other laws",
-            "other laws than asked for",
-            (Column("because", "words"), "law", "count", "time"),
-            _remarks(result.remarks, True),
-        ),
-        (
-            "laws",
-            "how laws were applied",
-            (Column("remark", "words"), "law", "count", "time"),
-            _remarks(result.remarks, False),
-        ),
-        (
-            "phases",
-            "phases",
-            ("activities of one", "repeats", "projected", "similarity", host, target, "± 1 σ"),
-            cells_of(
-                None if result.phases is None else result.phases.table,
-                activities=_COUNT,
-                repeats=_COUNT,
-                projected_repeats=_COUNT,
-                similarity=share,
-                measured_us=duration,
-                projected_us=duration,
-                error=partial(share, digits=2),
-            ),
-        ),
-        (
-            "unmeasured",
-            "kernels that no pass measured",
-            (named[0], "launches", "measured", "time of the others"),
-            cells_of(missed, name=str, launches=_COUNT, measured=_COUNT, unmeasured_us=duration),
-        ),
+    words = {"host": result.projection.host.name, "target": target_of(result.projection)}
+    whole, steps = result.uncertainty.nominal_us, result.steps
+    other, phases, missed = result.remarks["other"], result.phases, result.durations
+    if missed is not None:
+        missed = missed[missed["measured"] < missed["launches"]]
+    totals = result.totals
+    pace = [
+        {"kind": name, "measured": result.measured_path[kind], "projected": result.path[kind]}
+        for kind, name in PACES.items()
+        if result.measured_path[kind] or result.path[kind]
     ]
+    efficiency = _efficiency(result, kernels)
     made = {
-        name: _table(title, heads, rows, SHOWN if name in _LONG else None)
-        for name, title, heads, rows in parts
-        if rows
+        "advice": laid_out("projection-advice", _advice(result), words),
+        "grid": _grid(result.grid),
+        "sweep": _sweep(result.sweeps),
+        "kernels": laid_out("projection-kernels", _by_name(kernels), words),
+        "totals": laid_out("projection-totals", totals, words, aggregation=WAYS.__getitem__),
+        "classes": laid_out("projection-classes", _classes(result.classes), words),
+        "pace": laid_out("projection-pace", pace, words),
+        "roofs": _strips(result),
+        "efficiency": replace(efficiency, rows=efficiency.rows[:SHOWN]),
+        "energy": laid_out("projection-energy", result.energy),
+        "path": laid_out("projection-path", result.path_kernels),
+        "cpu": laid_out("projection-cpu", cpu_operations(result.projection)),
+        "split": laid_out("projection-split", _split(result)),
+        "gaps": laid_out("projection-gaps", result.gaps[result.gaps["count"] > 0]),
+        "interval": sources_table("projection-interval", result.uncertainty),
+        "steps": laid_out("projection-steps", steps if len(steps) > 1 else None, words),
+        "other laws": _remarks(result.remarks[other], "other laws than asked for", "because"),
+        "laws": _remarks(result.remarks[~other], "how laws were applied", "remark"),
+        "phases": laid_out("projection-phases", getattr(phases, "table", None), words),
+        "unmeasured": laid_out("projection-unmeasured", missed),
     }
-    added, whole = float(result.classes["projected_us"].sum()), result.uncertainty.nominal_us
-    if "energy" in made:
-        caption = (
-            "power measured: share of the busy time whose class of kernels has a measured power; "
-            "else it is "
-            "a judged share of the board power"
-        )
-        made["energy"] = replace(made["energy"], caption=caption)
-    if "roofs" in made:
-        made["roofs"] = replace(made["roofs"], medium="terminal")
-    if "classes" in made and added > whole:
+    added = float(result.classes["projected_us"].sum())
+    if added > whole:
         made["classes"] = replace(made["classes"], caption=_why_more(result, added, whole))
-    return made
+    return {name: table for name, table in made.items() if table.rows}
 
 
 def _why_more(result: Result, added: float, whole: float) -> str:
@@ -686,149 +442,100 @@ def _why_more(result: Result, added: float, whole: float) -> str:
 
 
 _SLIGHT: Final = 1e-3  # share of the time from which overlap is worth a word
-_COUNT: Final = "{:,}".format
 
 
-def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    every: Any = table.itertuples()  # of types that its columns know
-    for row in every:
-        times = (duration(value) for value in (row.measured_us, row.published_us, row.projected_us))
-        reach = (duration(value) for value in (row.lower_us, row.upper_us))
-        bound = BOUNDS.get(str(row.bound), str(row.bound))
-        sigma = spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
-        ratio = formatted(row.factor, "{:.3f}")
-        yield str(row.op_class), f"{row.count:,}", *times, *reach, ratio, sigma, str(row.law), bound
+def _classes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return classes with their errors, and what these rest on, in words."""
+    basis = table["basis"].map(lambda basis: "" if basis == MEASURED else f" ({basis})")
+    return table.assign(
+        sigma=table["sigma"].map(spread) + basis, bound=table["bound"].astype(str).replace(BOUNDS)
+    )
 
 
 _WIDTH: Final = 40  # characters of a strip on a terminal
 _LEVELS: Final = " ▁▂▃▄▅▆▇█"
 
 
-def _strip_title(result: Result) -> str:
-    """Return the title of the strips."""
-    step = result.strips[-1].step
-    if step is None:
-        return "what is used over time"
-    return f"what is used over step {step}"
-
-
-def _strips(result: Result) -> Iterator[tuple[str, ...]]:
-    """Yield a line for each roof of host and target: its share over time as blocks, a full one for the whole roof."""
+def _strips(result: Result) -> Table:
+    """Return the share of each roof over time, in characters of a terminal."""
+    cells = []
     for one in result.strips:
         for name, shares in one.shares.items():
             bins = shares[: len(shares) // _WIDTH * _WIDTH].reshape(_WIDTH, -1).mean(axis=1)
             blocks = "".join(_LEVELS[int(np.ceil(min(each, 1.0) * 8 - 1e-9))] for each in bins)
-            yield f"{name}, {one.gpu}", f"|{blocks}|", share(shares.mean(), 0), share(bins.max(), 0)
+            most = share(bins.max(), 0)
+            cells.append((f"{name}, {one.gpu}", f"|{blocks}|", share(shares.mean(), 0), most))
+    heads = Column("share of the roof", "name"), Column("over time", "name")
+    step = result.strips[-1].step
+    when = "over time"
+    if step is not None:
+        when = f"over step {step}"
+    numbers = columns(numbers=("mean", "most"))
+    return Table((*heads, *numbers), rows(cells), f"what is used {when}", medium="terminal")
 
 
-def _rate_columns(result: Result) -> list[Column]:
-    """Return the columns of `_efficiency`."""
-    gpus = result.projection.host.name, target_of(result.projection)
-    heads = ("TFLOP/s", "GB/s", "peak", "bandwidth")
-    numbers = []
-    for head in heads:
-        for gpu in gpus:
-            numbers.append(f"{head}, {gpu}")
-    return [Column("kernel", "kernel", most=40), *columns(numbers=numbers)]
+def _efficiency(result: Result, kernels: pd.DataFrame) -> Table:
+    """Return the rates of the kernels that have some, and their shares of peak and bandwidth."""
+    rated = kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)]
+    sends = rated["op_class"] == COLLECTIVE
+    shown = {}
+    for side in SIDES:
+        moved = rated[f"{side}_memory_share"]
+        shown[f"{side}_bandwidth"] = moved.where(~sends, rated[f"{side}_link_share"])
+    words = {"host": result.projection.host.name, "target": target_of(result.projection)}
+    return laid_out("projection-efficiency", rated.assign(**shown), words)
 
 
-def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
-    """Return the rates of kernels whose work is stated, on host and target in turn; of collectives the link rates."""
-    cells: list[Sequence[str]] = []
-    for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict(
-        "records"
-    ):
-        moved = "memory_share"
-        if row["op_class"] == COLLECTIVE:
-            moved = "link_share"
-        texts = [str(row["name"])]
-        texts += [
-            significant(row[f"{side}_{name}"]) for name, side in product(("tflops", "gbs"), SIDES)
-        ]
-        shown = product(("efficiency", moved), SIDES)
-        texts += [share(row[f"{side}_{name}"]) for name, side in shown]
-        cells.append(texts)
-    return cells
-
-
-def _split(result: Result) -> Iterator[tuple[str, ...]]:
-    """Yield the whole trace, then its busiest streams and steps, where there are several."""
-    yield "whole trace", *_measures(result.split.iloc[0])
+def _split(result: Result) -> Iterator[dict[Any, Any]]:
+    """Yield what the time of the trace, of its longest streams and of its steps is made of."""
+    yield {"part": "whole trace", **result.split.iloc[0]}
     for column, table in (("stream", result.streams), ("step", result.step_split)):
-        names = [
-            name
-            for name in ("rank", "process", "gpu")
-            if name in table and len(table[name].unique()) > 1
-        ]
-        shown = (
-            table.sort_values("busy_us", ascending=False, kind="stable").head(SHOWN).sort_index()
-        )
-        for _, row in shown.iterrows() if len(table) > 1 else ():
-            yield ", ".join(f"{name} {row[name]}" for name in (column, *names)), *_measures(row)
+        if len(table) < 2:
+            continue
+        places = [name for name in ("rank", "process", "gpu") if name in table]
+        names = [column, *(name for name in places if len(table[name].unique()) > 1)]
+        longest = table.sort_values("busy_us", ascending=False, kind="stable").head(SHOWN)
+        for _, row in longest.sort_index().iterrows():
+            yield {"part": ", ".join(f"{name} {row[name]}" for name in names), **row}
 
 
-def _measures(row: pd.Series) -> Iterator[str]:
-    names = ("computation_us", "exposed_communication_us", "exposed_copy_us", "idle_us", "total_us")
-    return (duration(row[name]) for name in (*names, "overlapped_communication_us"))
+def _remarks(table: pd.DataFrame, title: str, head: str) -> Table:
+    """Return how laws were applied, with the reasons."""
+    return replace(laid_out("projection-remarks", table, {"head": head}, why=joined), title=title)
 
 
-def _remarks(table: pd.DataFrame, other: bool) -> list[tuple[str, ...]]:
-    return cells_of(
-        table[table["other"] == other], why=joined, law=str, count=_COUNT, projected_us=duration
-    )
+def sources_table(name: str, unsure: Uncertainty) -> Table:
+    """Return what an interval is made of, in a layout."""
+    return laid_out(name, unsure.tornado, name=source_name, sigma=spread)
 
 
-def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _sweep(frame: pd.DataFrame | None) -> Table:
+    """Return the points of sweeps: the value, the end-to-end time, and the shares of the bounds."""
     if frame is None:
-        return (), []
+        return Table((), ())
     shares = [str(name) for name in frame.columns if str(name).startswith("share.")]
-    heads: tuple[str, ...] = (
-        "figure",
-        "value",
-        "end to end",
-        *(BOUNDS.get(name[6:], name[6:]) for name in shares),
-    )
-    rows: list[tuple[str, ...]] = []
+    bounds = [BOUNDS.get(name[6:], name[6:]) for name in shares]
+    cells = []
     for _, row in frame.iterrows():
-        rows.append(
-            (
-                str(row["figure"]) + (" (as it is)" if row["current"] else ""),
-                f"{row['value']:,.6g}",
-                duration(row["end_to_end_us"]),
-                *(share(row[name]) for name in shares),
-            )
-        )
-    return heads, rows
+        name = str(row["figure"]) + (" (as it is)" if row["current"] else "")
+        parts = (share(row[name]) for name in shares)
+        cells.append((name, f"{row['value']:,.6g}", duration(row["end_to_end_us"]), *parts))
+    first = Column("figure", kind_of_names([name for name, *_ in cells]))
+    numbers = columns(numbers=("value", "end to end", *bounds))
+    return Table((first, *numbers), rows(cells), "sweep")
 
 
-def _grid(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the times of two figures swept together as a table of the first down, the second across."""
+def _grid(frame: pd.DataFrame | None) -> Table:
+    """Return the ratios of two figures that are swept together."""
     if frame is None:
-        return (), []
+        return Table((), ())
     down, across = map(str, frame.columns[:2])
     table = frame.pivot_table(index=down, columns=across, values="ratio")
-    heads = (f"{down}, by {across}", *(f"{value:,.6g}" for value in table.columns))
-    cells: list[tuple[str, ...]] = []
+    cells = []
     for value, *row in table.itertuples():
         cells.append((f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)))
-    return heads, cells
-
-
-def _table(
-    title: str, heads: Sequence[str | Column], rows: Sequence[Sequence[str]], shown: int | None
-) -> Table:
-    """Return a table; columns of which every cell begins with a letter hold words: the first may fold if it is long."""
-    columns_of = []
-    for place, head in enumerate(heads):
-        if isinstance(head, Column):
-            columns_of.append(head)
-            continue
-        cells = [row[place] for row in rows]
-        whole = place > 0 or max(map(len, cells)) <= _SHORT
-        in_letters = all(cell[:1].isalpha() for cell in cells)
-        kind: Kind = "number" if not in_letters else "name" if whole else "words"
-        columns_of.append(Column(head, kind))
-    return Table(columns_of, [Row(tuple(row)) for row in rows], title, shown=shown)
+    heads = (f"{down}, by {across}", *(f"{value:,.6g}" for value in table.columns))
+    return Table(columns(numbers=heads), rows(cells), "time over the measured one")
 
 
 SUMS: Final = ("measured_us", "projected_us", "critical_us")
@@ -868,123 +575,70 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
         )
         total = weight.groupby(code).sum()
         table[str(name)] = (rate.fillna(0.0) * weight).groupby(code).sum() / total.where(total > 0)
-    return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
+    return longest_first(table, "projected_us")
 
 
-def _by_name(kernels: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Return a row per name of `kernel_table`, the longest on the target first."""
+def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels of each name together, the longest first."""
     by = kernels.groupby("name", observed=True, sort=False)
     sums = by[["count", "measured_us", "projected_us"]].sum()
-    sums = sums.assign(bound=by["bound"].first())
-    total = float(sums["projected_us"].sum())
-    cells: list[tuple[str, ...]] = []
-    for name, row in sums.sort_values("projected_us", ascending=False, kind="stable").iterrows():
-        ratio = None
-        if row["measured_us"]:
-            ratio = row["projected_us"] / row["measured_us"]
-        part = None
-        if total:
-            part = row["projected_us"] / total
-        cells.append(
-            (
-                str(name),
-                f"{int(row['count']):,}",
-                duration(row["measured_us"]),
-                duration(row["projected_us"]),
-                formatted(ratio, "{:.3f}"),
-                share(part, 1),
-                BOUNDS.get(str(row["bound"]), str(row["bound"])),
-            )
-        )
-    return cells
+    sums = sums.assign(
+        ratio=sums["projected_us"] / sums["measured_us"],
+        share=sums["projected_us"] / sums["projected_us"].sum(),
+        bound=by["bound"].first().astype(str).replace(BOUNDS),
+    )
+    return sums.sort_values("projected_us", ascending=False, kind="stable").reset_index()
 
 
 def projections_document(results: Sequence[Result]) -> Document:
     """Return several traces or targets side by side: a row each, the largest gain first."""
-    records, cells = list[dict[str, Any]](), []
-    for result in sorted(results, key=_ratio):
+    ranked = sorted(results, key=_ratio)
+    records, places = list[JSON](), list[JSON]()
+    for result in ranked:
         unsure, projection = result.uncertainty, result.projection
-        low, high = unsure.lower_us, unsure.upper_us
-        target = target_of(projection)
+        reach = f"{duration(unsure.lower_us)} … {duration(unsure.upper_us)}"
         records.append(
             {
                 "trace": result.label,
                 "host": projection.host.name,
-                "target": target,
+                "target": target_of(projection),
                 "measured_us": projection.measured_us,
                 "projected_us": unsure.nominal_us,
-                "lower_us": low,
-                "upper_us": high,
+                "lower_us": unsure.lower_us,
+                "upper_us": unsure.upper_us,
                 "ratio": _ratio(result),
             }
         )
-        pace = max(result.path, key=lambda kind: result.path[kind])
-        cells.append(
-            (
-                result.label,
-                target,
-                duration(unsure.nominal_us),
-                f"{duration(low)} … {duration(high)}",
-                formatted(_ratio(result), "{:.3f}"),
-                duration(projection.measured_us),
-                projection.host.name,
-                PACES[pace],
-            )
-        )
+        pace = PACES[max(result.path, key=lambda kind: result.path[kind])]
+        places.append({**records[-1], "interval": reach, "pace": pace})
     first = records[0]
-    heads = (
-        Column("trace", "kernel", most=48),
-        Column("on", "name"),
-        *columns(numbers=("time", "interval", "ratio", "measured")),
-        Column("measured on", "name"),
-        Column("most of the critical path"),
-    )
     head = Headline(
         "least of its measured time",
         f"{first['trace']} on {first['target']}",
         f"{formatted(first['ratio'], '{:.3f}')} of {duration(first['measured_us'])}",
-        "",
     )
-    level = f"{100 * results[0].uncertainty.level:g} %"
-    table = Table(
-        heads,
-        [Row(row) for row in cells],
-        "traces on their targets",
-        f"interval: {level}; ratio: of the measured time",
-        name="projections",
-    )
-    count = counted(len(results), "projection")
+    level = {"level": f"{100 * results[0].uncertainty.level:g} %"}
     return Document(
-        title=count,
-        opening=[head, table, *_first_advice(results)],
+        title=counted(len(results), "projection"),
+        opening=[head, laid_out("projections", places, level), _first_advice(ranked)],
         data={"schema": SCHEMA, "projections": records},
     )
 
 
-def _first_advice(results: Sequence[Result]) -> list[Table]:
-    """Show for each projection the call that is worth most to make faster; nothing where that was not asked."""
-    cells = []
-    for result in sorted(results, key=_ratio):
+def _first_advice(results: Sequence[Result]) -> Table:
+    """Return for each trace and target the call whose best known kernel gains most."""
+    firsts = []
+    for result in results:
         if result.advice is None:
             continue
+        first = {"trace": result.label, "target": target_of(result.projection)}
         gains = result.advice.table["end_gain_us"].astype(float)
-        target = target_of(result.projection)
-        if not gains.gt(0).any():
-            cells.append((result.label, target, "no faster kernel is known", *[NONE] * 3))
-            continue
-        row = result.advice.table.iloc[int(np.nanargmax(gains))]
-        times = (row["projected_us"], row["projected_best_us"], row["end_gain_us"])
-        cells.append((result.label, target, str(row["kernel"]), *map(duration, times)))
-    if not cells:
-        return []
-    heads = (
-        Column("trace", "kernel", most=30),
-        Column("on", "name"),
-        Column("kernel", "kernel", most=40),
-        *columns(numbers=("takes", "best known", "end to end gains")),
-    )
-    caption = "the call that gains most on each target; the others: --all"
-    return [Table(heads, rows(cells), "what to make faster first", caption, name="advice")]
+        if gains.gt(0).any():
+            firsts.append({**result.advice.table.iloc[int(np.nanargmax(gains))], **first})
+        else:
+            none = dict.fromkeys(("projected_us", "projected_best_us", "end_gain_us"), np.nan)
+            firsts.append({**first, "kernel": "no faster kernel is known", **none})
+    return laid_out("projections-advice", firsts)
 
 
 def _ratio(result: Result) -> float:
@@ -1043,9 +697,7 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
         pd.concat(pieces).groupby("name")["path_us"].agg(count="size", path_us="sum").reset_index()
     )
     length_us = float(path["length_ns"].sum()) / 1e3
-    return on_path.assign(share=on_path["path_us"] / length_us).sort_values(
-        "path_us", ascending=False, kind="stable", ignore_index=True
-    )
+    return longest_first(on_path.assign(share=on_path["path_us"] / length_us), "path_us")
 
 
 BOUNDS = {"": "unknown"}
@@ -1064,70 +716,34 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
     ]
 
 
-def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
+def unknown_json(kernels: pd.DataFrame) -> JSON:
     """Return the same as JSON types, with the kernels by name."""
     guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
-    by = (
-        guessed.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]]
-        .sum()
-        .reset_index()
-    )
-    part = 0.0
-    if total:
-        part = float(guessed["projected_us"].sum()) / total
-    return {"share": part, "kernels": records(by)}
+    by = guessed.groupby("name", sort=False, observed=True)
+    sums = by[["count", "measured_us", "projected_us"]].sum().reset_index()
+    part = float(guessed["projected_us"].sum()) / (total or 1.0)
+    return {"share": part, "kernels": records(sums)}
 
 
 def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
     """List kinds of activities with all their figures, and their share of a total."""
-    heads = (
-        Column("kernel", "kernel"),
-        Column("class"),
-        *columns(numbers=("count", "measured, µs", "projected, µs")),
-        Column("share", "number"),
-        Column("ratio", "number"),
-        Column("± 1 σ", "number"),
-        Column("on critical path, µs", "number"),
-        Column("bound"),
-        Column("law"),
-        Column("work"),
-        Column("because"),
-        Column("file and line", "place"),
-    )
+
+    def works() -> Iterator[str]:
+        for row in kernels.to_dict("records"):
+            unknown = row["unknown"] or str(row["op"]) in ("", "kernel")
+            yield "unknown" if unknown else workload(row)
 
     def texts() -> list[list[str]]:
-        rows = [
-            (
-                str(row["name"]),
-                str(row["op_class"]),
-                f"{row['count']:,}",
-                significant(row["measured_us"]),
-                significant(row["projected_us"]),
-                share(row["projected_us"] / total if total else None, 2),
-                formatted(
-                    row["projected_us"] / row["measured_us"] if row["measured_us"] else None,
-                    "{:.3f}",
-                ),
-                spread(row["sigma"]),
-                significant(row["critical_us"]),
-                BOUNDS.get(str(row["bound"]), str(row["bound"])),
-                str(row["law"]),
-                "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row),
-                joined(row["why"]),
-                str(row["source"]),
-            )
-            for row in kernels.to_dict("records")
-        ]
-        if rows:
-            return [list(column) for column in zip(*rows, strict=True)]
-        return [[]]
+        shown = kernels.assign(
+            share=kernels["projected_us"] / (total or np.nan),
+            ratio=kernels["projected_us"] / kernels["measured_us"],
+            bound=kernels["bound"].astype(str).replace(BOUNDS),
+            work=list(works()),
+        )
+        return texts_of(laid_out("kernel-list", shown, sigma=spread, why=joined))
 
-    caption = (
-        "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how "
-        "far the law errs, "
-        "relative, – where it is not known; file and line: of the first of its kind."
-    )
-    return Listing(heads, texts, name, caption)
+    layout = laid_out("kernel-list", None)
+    return Listing(layout.columns, texts, name, layout.caption)
 
 
 def spread(sigma: float) -> str:
@@ -1171,7 +787,7 @@ def answered(
     said: Sequence[str],
     sections: Iterable[Section],
     notes: Sequence[str],
-    data: dict[str, Any],
+    data: JSON,
     first: Sequence[Remark] = (),
 ) -> Document:
     """Return a document with the answer and its remarks first, and notes last.
@@ -1272,154 +888,62 @@ def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
     )
     heads = columns("rank", numbers=("", *PARTS.values(), "total", "came last", "by"))
     cells = []
-    for row in job.split.to_dict(
-        "records"
-    ):  # two lines for every rank: as measured, and on the target
+    for row in job.split.to_dict("records"):
         last = (f"{row['last']:,}", duration(row["late_us"]))
         measured = (duration(row[f"measured_{name}"]) for name in (*PARTS, "total_us"))
         cells.append((str(row["rank"]), host, *measured, *last))
         cells.append(("", target, *(duration(row[name]) for name in (*PARTS, "total_us")), "", ""))
     parts: list[Part] = [drawn, Table(heads, rows(cells), "where each rank's time goes")]
     yield Section("Where each rank's time goes", parts, "ranks", "Ranks")
-    heads = columns(
-        "collective",
-        "group",
-        numbers=(
-            "message",
-            "count",
-            "kernel",
-            "waiting",
-            "transfer",
-            "model",
-            "waiting there",
-            "transfer there",
-            "start skew",
-            "bus, GB/s",
-            "bus there, GB/s",
-        ),
-    )
-    caption = (
-        "means of a rank and a collective, as measured, by the model of the links, and on the "
-        "target; start skew: from the first rank's start to the last's; bus: bandwidth of the bus "
-        "over the transfer, as nccl-tests define it"
-    )
-    times = (
-        "kernel_us",
-        "wait_us",
-        "transfer_us",
-        "model_us",
-        "projected_wait_us",
-        "projected_transfer_us",
-    )
-    cells = cells_of(
-        job.collectives,
-        collective=str,
-        group=partial(shortened, width=24),
-        message_bytes=data_size,
-        count=_COUNT,
-        **dict.fromkeys(
-            (*times, "start_skew_us"), lambda time: duration(time) if np.isfinite(time) else ""
-        ),
-        **dict.fromkeys(
-            ("bus_gbs", "projected_bus_gbs"),
-            lambda rate: f"{rate:,.3g}" if np.isfinite(rate) else "",
-        ),
-    )
-    table = Table(heads, rows(cells), "collectives: waiting and transfer", caption=caption)
+    table = laid_out("job-collectives", job.collectives, group=partial(shortened, width=24))
     yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
-    waited = cells_of(
-        job.causes, rank=str, waited_us=duration, **dict.fromkeys(JOB_CAUSES, duration)
-    )
-    heads = columns("rank", numbers=("waited for it", *JOB_CAUSES.values()))
-    caption = "what the last rank did while the others waited for it, summed over them, as measured"
-    table = Table(heads, rows(waited), "what ranks are waited for", caption=caption)
-    yield Section("What ranks are waited for", [table], "causes", "Causes")
-    unsure_cells = cells_of(
-        unsure.tornado,
-        name=source_name,
-        sigma=spread,
-        low_us=duration,
-        high_us=duration,
-        share=share,
-    )
-    heads = columns("source", numbers=("± 1 σ", "low", "high", "variance"))
-    table = Table(heads, rows(unsure_cells), "what the interval is made of", shown=SHOWN)
-    yield Section("What the interval is made of", [table], "interval", "Interval")
+    causes = laid_out("job-causes", job.causes)
+    yield Section("What ranks are waited for", [causes], "causes", "Causes")
+    sources = sources_table("job-interval", unsure)
+    yield Section("What the interval is made of", [sources], "interval", "Interval")
     yield sent_section(job.sent, job.pairs)
 
 
 def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
     """Return the data that traced ranks send, by collective and between pairs (`projection.job`)."""
     total = float(sent["sent_bytes"].sum())
-    counts = (
-        sent[sent["sent_bytes"] > 0]
-        .groupby(["collective", "group"], sort=False)["sent_bytes"]
-        .sum()
-    )
-    ranked = counts.sort_values(ascending=False, kind="stable").reset_index().to_dict("records")
-    bars = [
-        Bar(
-            f"{row['collective']} {row['group']}".strip(),
-            row["sent_bytes"] / total,
-            data_size(row["sent_bytes"]),
-        )
-        for row in ranked
-    ]
-    heads = columns(
-        "collective", "group", numbers=("ranks", "message", "count", "sent", "measured")
-    )
-    cells = cells_of(
-        sent,
-        collective=lambda name: name or "unknown",
-        group=str,
-        ranks=lambda ranks: formatted(ranks, "{:.0f}"),
-        message_bytes=data_size,
-        count=_COUNT,
-        sent_bytes=data_size,
-        measured_us=duration,
-    )
+    known = sent[sent["sent_bytes"] > 0]
+    sums = known.groupby(["collective", "group"], sort=False)["sent_bytes"].sum()
+    bars = []
+    ranked = sums.sort_values(ascending=False, kind="stable").reset_index()
+    for name, group, volume in ranked.itertuples(index=False):
+        bars.append(Bar(f"{name} {group}".strip(), volume / total, data_size(volume)))
+    named = sent.assign(collective=sent["collective"].replace("", "unknown"))
     parts: list[Part] = [
         Bars("Sent, by collective and group", bars),
-        Table(heads, rows(cells), "what ranks send"),
+        laid_out("job-sent", named),
     ]
     if len(pairs):
         matrix = Figure(
             partial(pairs_figure, pairs), "Bytes that each traced rank sends each other"
         )
-        heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))
-        caption = "whatever algorithm moves it"
-        between = [
-            (
-                str(rank),
-                data_size(float(peers.sum())),
-                str(len(peers)),
-                data_size(float(peers.min())),
-                data_size(float(peers.max())),
-            )
-            for rank, peers in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank")
-        ]
-        parts += [matrix, Table(heads, rows(between), "sent between pairs of ranks", caption)]
+        of_pair = pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank")
+        between = of_pair.agg(["sum", "size", "min", "max"]).reset_index()
+        parts += [matrix, laid_out("job-pairs", between)]
     return Section("What the ranks send", parts, "sent", "Volumes")
 
 
-def job_json(job: Job, unsure: Uncertainty) -> dict[str, Any]:
+def job_json(job: Job, unsure: Uncertainty) -> JSON:
     """Return the job as JSON types; the activities themselves are not in it."""
     return {
         "schema": SCHEMA,
         "ranks": list(job.ranks),
         "host": job.projections[0].host.name,
         "target": job.projections[0].target.name,
-        "measured_us": job.measured_us,
-        "projected_us": job.projected_us,
+        **picked(job, "measured_us", "projected_us"),
         "interval": interval_json(unsure),
         "published_us": job.published_us,
         "clock_error_us": job.matched.clock_error_ns / 1e3,
         "unmatched": job.matched.unmatched,
-        "split": job.split.to_dict("records"),
-        "collectives": records(job.collectives),
-        "causes": records(job.causes),
-        "sent": job.sent.to_dict("records"),
-        "pairs": job.pairs.to_dict("records"),
+        **{
+            name: records(getattr(job, name))
+            for name in ("split", "collectives", "causes", "sent", "pairs")
+        },
         "findings": _findings(job),
         "notes": [*map(repr, _doubts(job)), *_notes(job)],
     }

@@ -24,7 +24,7 @@ from ..projection.sweep import (
     published_value,
 )
 from ..projection.uncertainty import source_name
-from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
+from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, log_axes, stroke, styled
 from .formats import data_size, escape, shortened
 from .static_figures import Drawing
 
@@ -139,15 +139,18 @@ def advice_figure(result: Result) -> go.Figure:
         figure.add_scatter(
             x=computed["intensity"].tolist(),
             y=computed[f"{side}_tflops"].tolist(),
-            mode="markers",
             name=f"{gpu.name}, {side}",
-            marker={"color": colour, "size": 9},
             text=[escape(shortened(str(name), 60)) for name in computed["kernel"]],
             hovertemplate="%{text}<br>%{x:.3~g} FLOP/B, %{y:.3~g} TFLOP/s<extra></extra>",
+            **dots(colour, 9),
         )
         if gpu.memory_bw_gbs is None or computed.empty:
             continue
-        span = np.geomspace(computed["intensity"].min() / 4, computed["intensity"].max() * 4, 60)
+        span = np.geomspace(
+            computed["intensity"].min() / 4,
+            computed["intensity"].max() * 4,
+            60,
+        )
         for dtype in computed["dtype_a"].astype(str).unique():
             peak = gpu.peaks.get(dtype)
             if peak is None:
@@ -156,13 +159,11 @@ def advice_figure(result: Result) -> go.Figure:
             figure.add_scatter(
                 x=span.tolist(),
                 y=roof.tolist(),
-                mode="lines",
                 name=f"{gpu.name}, {dtype}",
-                line={"color": colour, "width": 1},
                 hoverinfo="skip",
+                **stroke(colour, 1),
             )
-    figure.update_xaxes(type="log", title_text="FLOPs per byte")
-    figure.update_yaxes(type="log", title_text="TFLOP/s")
+    log_axes(figure, "FLOPs per byte", "TFLOP/s")
     return styled(figure, 420, legend={})
 
 
@@ -178,23 +179,20 @@ def roofs_figure(result: Result) -> go.Figure:
     for place, one in enumerate(result.strips, 1):
         edges = (one.edges_us - one.edges_us[0]) / 1e3
         for name, shares in one.shares.items():
-            figure.add_trace(
-                go.Scatter(
-                    name=name,
-                    x=edges.round(6).tolist(),
-                    y=np.r_[100 * shares, 100 * shares[-1]].round(2).tolist(),
-                    mode="lines",
-                    line={"shape": "hv", "color": colours[name], "width": 1.5},
-                    legendgroup=name,
-                    showlegend=place == 2 or name not in result.strips[1].shares,
-                    hovertemplate=f"{name}: %{{y:.1f}} % at %{{x:.4~g}} ms<extra></extra>",
-                ),
+            figure.add_scatter(
+                name=name,
+                x=edges.round(6).tolist(),
+                y=np.r_[100 * shares, 100 * shares[-1]].round(2).tolist(),
+                legendgroup=name,
+                showlegend=place == 2 or name not in result.strips[1].shares,
+                hovertemplate=f"{name}: %{{y:.1f}} % at %{{x:.4~g}} ms<extra></extra>",
                 row=place,
                 col=1,
+                **stroke(colours[name], 1.5, shape="hv"),
             )
     figure.update_yaxes(title_text="of the roof, %", rangemode="tozero")
     figure.update_xaxes(title_text="ms", row=2, col=1)
-    legend = {"orientation": "h", "y": 1.1, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    legend = {**ABOVE, "y": 1.1, "traceorder": "normal"}
     return styled(figure, 460, legend=legend)
 
 
@@ -246,9 +244,18 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
             text=label, showarrow=False, font={"color": NEUTRAL, "size": 12}, **at
         )
     figure.update_yaxes(title_text="end to end, ms", rangemode="tozero", row=1, col=1)
-    figure.update_yaxes(title_text="time by bound, %", range=[0, 100], row=2, col=1)
-    figure.update_xaxes(tickformat=",~f").update_xaxes(title_text=escape(str(words)), row=2, col=1)
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    figure.update_yaxes(
+        title_text="time by bound, %",
+        range=[0, 100],
+        row=2,
+        col=1,
+    )
+    figure.update_xaxes(tickformat=",~f").update_xaxes(
+        title_text=escape(str(words)),
+        row=2,
+        col=1,
+    )
+    legend = {**ABOVE, "traceorder": "normal"}
     return styled(figure, 520, legend=legend)
 
 
@@ -267,16 +274,14 @@ def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.S
         name=f"{escape(target)} as it is",
         x=now["value"].tolist(),
         y=(now[END_TO_END] / 1e3).tolist(),
-        mode="markers",
-        marker={"color": SELECTED, "size": 13},
+        **dots(SELECTED, 13),
     )
     others = [
         go.Scatter(
             name=escape(mark.label),
             x=[mark.value],
             y=[mark.time_us / 1e3],
-            mode="markers",
-            marker={"color": BASELINE, "size": 12, "symbol": "diamond-open", "line": {"width": 2}},
+            **dots(BASELINE, 12, symbol="diamond-open", line={"width": 2}),
         )
         for mark in marks
     ]
@@ -296,9 +301,8 @@ def _shares(frame: pd.DataFrame) -> list[go.Scatter]:
             x=frame["value"].tolist(),
             y=(100 * frame[SHARE + bound]).tolist(),
             stackgroup="bounds",
-            mode="lines",
-            line={"color": BOUND_COLOURS[bound], "width": 1},
             hovertemplate=f"{bound}: %{{y:.1f}} %",
+            **stroke(BOUND_COLOURS[bound], 1),
         )
         for bound in bounds
     ]

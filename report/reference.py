@@ -11,20 +11,14 @@ from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
 from ..operators.operators import ALIASES, OPS
 from ..output import SCHEMA
-from .document import Cell, Column, Document, Row, Section, Table, columns, lines, rows
+from .document import JSON, Cell, Column, Document, Row, Section, Table, columns, lines, rows
 from .formats import NONE, share
+from .layouts import wording
 
 MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")
 _RARE: Final = ("reported_cus", "matrix_mhz", "int8_vector")
-_WORDS: Final = {
-    "vendor": "maker",
-    "arch": "architecture",
-    "gfx": "gfx id",
-    "form_factor": "form factor",
-    "memory_type": "memory type",
-    "link_name": "link type",
-}
+_WORDS: Final = wording("reference-words")
 _LIST_CAPTION: Final = (
     "Dense peaks in TFLOPS, of the matrix units where there are any; memory bandwidth and all "
     "links one way in GB/s; "
@@ -144,7 +138,7 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
     return Table(kinds, rows(body), "Measured by others")
 
 
-def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
+def gpus_json(gpus: Iterable[GPU]) -> JSON:
     """Return the GPUs for JSON: every figure with null where it is not published, the units, and the sources named.
 
     ``gpus`` are as `GPU.to_dict`, the peaks flat under ``peaks``; ``units`` are by figure,

@@ -27,6 +27,8 @@ if (
     import pandas as pd
     import pyarrow as pa
 
+Metrics = Mapping[str, Any]
+"""A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
 DIGITS = 9  # significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
@@ -41,7 +43,7 @@ _MOST_TEXT = 2**28  # bytes of metrics.json
 def write_run(
     folder: Path,
     *,
-    metrics: Mapping[str, Any],
+    metrics: Metrics,
     predictions: pd.DataFrame,
     save_model: Callable[[Path], None],
     html: str,
@@ -248,7 +250,7 @@ def _metrics(folder: Path) -> dict[str, Any]:
 ANALYTIC = "FLOPS scaling"  # the baseline that headlines compare with, where it exists
 
 
-def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+def ordered(cv: Metrics) -> list[tuple[Metrics, str]]:
     """Return the rows of one scheme with their kind: baselines as given, then models from best to failed.
 
     Those that left early come after those that saw all folds, by how much worse than the best they
@@ -259,7 +261,7 @@ def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     chosen = cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
 
-    def rank(row: Mapping[str, Any]) -> tuple[bool, bool, float, float, str]:
+    def rank(row: Metrics) -> tuple[bool, bool, float, float, str]:
         left = row.get("left") or {}
         return (
             bool(row.get("error")),
@@ -276,7 +278,7 @@ def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     ]
 
 
-def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def reference(cv: Metrics) -> Metrics | None:
     """Return the baseline to compare with: FLOPS scaling, else the first without fitting, else the first."""
     scored = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
     named = [row for row in scored if row["name"] == ANALYTIC]
@@ -301,13 +303,13 @@ def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) 
     return joined
 
 
-def simplest(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def simplest(cv: Metrics) -> Metrics | None:
     """Return the best simple rule: the baseline of the smallest E_out; None where none has one."""
     scored = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
     return min(scored, key=_error, default=None)
 
 
-def _error(row: Mapping[str, Any]) -> float:
+def _error(row: Metrics) -> float:
     error = row.get("e_out")
     if error is None:
         return math.inf

@@ -40,6 +40,7 @@ from ..scaling.trials import (
     simulation_speedups,
 )
 from .document import (
+    JSON,
     Cell,
     Column,
     Document,
@@ -50,7 +51,6 @@ from .document import (
     Section,
     Table,
     Tone,
-    cells_of,
     columns,
     lines,
     losses,
@@ -59,8 +59,9 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import BASELINE, DASHES, NEUTRAL, OTHERS, SELECTED, panels
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, cycled, dots, panels
 from .formats import counted, figure, formatted, percent, share
+from .layouts import laid_out
 from .reference import MISSING, gpus_json
 from .static_figures import Drawing
 from .validation import conclusion, summary, validation_json
@@ -235,7 +236,11 @@ def _errors(result: SizePredictions) -> Table | Lines:
         return lines([nothing], medium="page")
     heads = ("at", "benchmarks", "average, %", "max, %", "in interval")
     cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in summaries]
-    return Table(columns("scenario", "law", numbers=heads), rows(cells), medium="page")
+    return Table(
+        columns("scenario", "law", numbers=heads),
+        rows(cells),
+        medium="page",
+    )
 
 
 def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
@@ -341,7 +346,7 @@ def _missing(one: BenchmarkPrediction, result: SizePredictions) -> Iterator[str]
             )
 
 
-def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
+def _speedups(result: SizePredictions) -> list[JSON]:
     """Return, per scenario and target, how many times faster the scale models are simulated: mean, least and most."""
     speedups = []
     for scenario in dict.fromkeys(one.curve.scenario for one in result.benchmarks):
@@ -365,7 +370,7 @@ def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
     return speedups
 
 
-def predictions_json(result: SizePredictions) -> dict[str, Any]:
+def predictions_json(result: SizePredictions) -> JSON:
     """Return the predictions for machines; a figure that does not exist is NaN."""
     return {
         "schema": SCHEMA,
@@ -379,7 +384,7 @@ def predictions_json(result: SizePredictions) -> dict[str, Any]:
     }
 
 
-def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[str, Any]:
+def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> JSON:
     curve, scaling = one.curve, one.scaling
     predictions = []
     for law in one.laws:
@@ -418,7 +423,7 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
     }
 
 
-def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict[str, Any]:
+def _law_json(law: LawPrediction, measured: float | None, target: float) -> JSON:
     predicted, lower, upper = law.at(target)
     error = np.nan
     if measured is not None:
@@ -555,12 +560,7 @@ def _panel(
         return (values / sizes * start / base if per_unit else values).tolist()
 
     for index, law in enumerate(law for law in one.laws if law.law != lead and not law.failed):
-        colour = (BASELINE, *OTHERS)[index % (1 + len(OTHERS))]
-        line = {
-            "color": colour,
-            "width": 1.5,
-            "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)],
-        }
+        line = {**cycled(index, (BASELINE, *OTHERS)), "width": 1.5}
         yield _curve(law, drawn(law.sizes, law.predicted), line, hidden=True)
     for law in one.laws:
         if law.law == lead and not law.failed:
@@ -584,9 +584,8 @@ def _panel(
         legendgroup="measured",
         x=one.curve.sizes.tolist(),
         y=drawn(one.curve.sizes, one.curve.performance),
-        mode="markers",
-        marker={"color": NEUTRAL, "size": 9, "symbol": symbols, "line": {"width": 2}},
         hovertemplate="%{y:.4~g} at %{x}<extra>measured</extra>",
+        **dots(NEUTRAL, 9, symbol=symbols, line={"width": 2}),
     )
 
 
@@ -681,7 +680,11 @@ def devices_document(result: DeviceScaling) -> Document:
     names = ", ".join(
         f"{one.name} ({size:g})" for one, size in zip(measured.devices, measured.sizes, strict=True)
     )
-    families = Table(COLUMNS, [family_row(one) for one in result.families], caption=_LEGEND)
+    families = Table(
+        COLUMNS,
+        [family_row(one) for one in result.families],
+        caption=_LEGEND,
+    )
     exponents = "Exponent of every problem, and the median of its family with its interval"
     curves = Figure(
         partial(problem_figure, measured), "Performance against that on the smallest device"
@@ -745,7 +748,7 @@ def verdict_lines(verdict: ValidationResult) -> list[str]:
     ]
 
 
-def devices_json(result: DeviceScaling) -> dict[str, Any]:
+def devices_json(result: DeviceScaling) -> JSON:
     """Return the same for machines, problem by problem; a figure that does not exist is NaN."""
     return {
         "schema": 1,
@@ -768,7 +771,7 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
     }
 
 
-def problems(measured: DeviceSizes) -> list[dict[str, Any]]:
+def problems(measured: DeviceSizes) -> list[JSON]:
     """Return each problem with its times and its exponent."""
     rows = measured.rows
     if "source" in rows:
@@ -797,14 +800,12 @@ def family_figure(result: DeviceScaling) -> go.Figure:
         of = keys.eq([one.op, one.family, one.dtype]).all(axis=1).to_numpy()
         spread = place + 0.5 * (np.linspace(0, 1, int(of.sum())) - 0.5)
         problem = {"color": NEUTRAL, "size": 5, "opacity": 0.5}
-        figure.add_trace(
-            go.Scatter(
-                x=exponents[of].tolist(),
-                y=spread.tolist(),
-                mode="markers",
-                marker=problem,
-                name=one.name,
-            )
+        figure.add_scatter(
+            x=exponents[of].tolist(),
+            y=spread.tolist(),
+            mode="markers",
+            marker=problem,
+            name=one.name,
         )
         value, lower, upper = one.exponent.value, one.exponent.lower, one.exponent.upper
         bars = {
@@ -815,10 +816,8 @@ def family_figure(result: DeviceScaling) -> go.Figure:
         }
         median = {"color": SELECTED, "size": 11, "symbol": "diamond"}
         error = bars if np.isfinite(lower) else None
-        figure.add_trace(
-            go.Scatter(
-                x=[value], y=[place], error_x=error, mode="markers", marker=median, name=one.name
-            )
+        figure.add_scatter(
+            x=[value], y=[place], error_x=error, mode="markers", marker=median, name=one.name
         )
     figure.add_vline(x=1, line={"color": BASELINE, "width": 1})
     names = [escape(one.name) for one in result.families]
@@ -840,28 +839,14 @@ def problem_figure(measured: DeviceSizes) -> go.Figure:
     for index, (op, of_op) in enumerate(measured.rows.groupby("op", sort=True).indices.items()):
         x = np.tile([*measured.sizes, np.nan], len(of_op))
         y = np.hstack([relative[of_op], np.full((len(of_op), 1), np.nan)]).ravel()
-        colour = (SELECTED, *OTHERS)[index % (1 + len(OTHERS))]
-        line = {
-            "color": colour,
-            "width": 1,
-            "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)],
-        }
-        figure.add_trace(
-            go.Scatter(
-                name=escape(str(op)),
-                x=x.tolist(),
-                y=y.tolist(),
-                mode="lines",
-                line=line,
-                opacity=0.6,
-            )
+        line = {**cycled(index, (SELECTED, *OTHERS)), "width": 1}
+        figure.add_scatter(
+            name=escape(str(op)), x=x.tolist(), y=y.tolist(), mode="lines", line=line, opacity=0.6
         )
     ends = measured.sizes.tolist()
     linear = {"color": BASELINE, "width": 2, "dash": "dash"}
-    figure.add_trace(
-        go.Scatter(
-            name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear
-        )
+    figure.add_scatter(
+        name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear
     )
     figure.update_xaxes(
         type="log",
@@ -950,7 +935,12 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
                 "published",
                 "Published",
             ),
-            Section("Every law", [trial_table(trials), _speedup_table(speedups)], "laws", "Laws"),
+            Section(
+                "Every law",
+                [trial_table(trials), laid_out("scaling-speedups", speedups)],
+                "laws",
+                "Laws",
+            ),
             Section("Errors benchmark by benchmark", errors, "errors", "Errors"),
             Section("Performance and misses over size", over_size, "curves", "Curves"),
             Section("Measured and predicted", predicted, "predicted", "Predicted"),
@@ -983,8 +973,8 @@ def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figur
             "y": bars_of,
             "marker": {"color": colour},
         }
-        figure.add_trace(
-            go.Bar(name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars)
+        figure.add_bar(
+            name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars
         )
     figure.update_yaxes(title_text="error, %")
     return panels(figure, 380)
@@ -1006,7 +996,11 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
             trace = go.Scatter(
                 name=escape(one.benchmark), x=one.sizes, y=y, line=line, hovertemplate=hover
             )
-            figure.add_trace(trace.update(mode="lines+markers", showlegend=False), row=1, col=place)
+            figure.add_trace(
+                trace.update(mode="lines+markers", showlegend=False),
+                row=1,
+                col=place,
+            )
         figure.update_xaxes(
             type="log",
             tickvals=curves_of[0].sizes,
@@ -1036,31 +1030,11 @@ def speedup_figure(speedups: pd.DataFrame) -> go.Figure:
     bars = {"x": names, "y": speedups["mean"], "error_y": reach, "marker_color": SELECTED}
     figure = Drawing(go.Bar(name="mean, least to most", **bars))
     marks = {"color": BASELINE, "symbol": "line-ew-open", "size": 26, "line": {"width": 3}}
-    figure.add_trace(
-        go.Scatter(
-            name="published mean",
-            x=names,
-            y=speedups["published_mean"],
-            mode="markers",
-            marker=marks,
-        )
+    figure.add_scatter(
+        name="published mean", x=names, y=speedups["published_mean"], mode="markers", marker=marks
     )
     figure.update_yaxes(title_text="times faster")
     return panels(figure, 360)
-
-
-def _speedup_table(speedups: pd.DataFrame) -> Table:
-    """Return how much less simulation the scale models take, the published figures beside."""
-    times = dict.fromkeys(("mean", "published_mean", "least", "most", "published_most"), _percent)
-    cells = cells_of(speedups, scenario=str, target="{:g}".format, **times)
-    heads = columns(
-        "scenario", numbers=["at", "average", "published", "least", "most", "published"]
-    )
-    return Table(
-        heads,
-        rows(cells),
-        "How many times faster the two scale models are simulated than the target",
-    )
 
 
 def published_table(published: pd.DataFrame) -> Table:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-_KEYWORDS = {
-    "state cpu_speed": "state --cpu-speed",
-    "(cpu_speed)": "(--cpu-speed)",
-    "(correct)": "(--correct)",
-    "with group=": "with --group ",
-    "with max_size": "with --max-size",
-    "give overwrite=True": "give --force",
-    "ep=N asks for them": "--ep N asks for them",
-    "limits (ttft, tpot)": "limits (--ttft, --tpot)",
-}
+from .layouts import wording
+
+_KEYWORDS: Final = wording("spelling-keywords")
 
 
 def as_options(text: str) -> str:

@@ -167,7 +167,11 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         elif isinstance(part, Table):
             fitting, needed = _fitting(part, room - bool(part.title), console)
             if fitting is None and place < len(opening) and part.rows:  # of the answer itself
-                fitting = replace(part, shown=min(3, len(part.rows)), rest=None)
+                fitting = replace(
+                    part,
+                    shown=min(3, len(part.rows)),
+                    rest=None,
+                )
                 needed = _lines(Document(opening=[fitting]), console)
             room -= bool(part.title) + needed
             shown += [fitting] if fitting else []
@@ -281,7 +285,11 @@ def rendered(
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for fact in part.facts:
-            grid.add_row(Text(fact.value), Text(fact.words), style=_style(fact.tone))
+            grid.add_row(
+                Text(fact.value),
+                Text(fact.words),
+                style=_style(fact.tone),
+            )
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
         about, rival = (
@@ -353,12 +361,21 @@ def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: 
 
 def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: int) -> Grid:
     """Return a table whose columns stand ``gap`` blanks apart, the divider being one of them."""
-    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    grid = Grid(
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, gap - 1, 0, 0),
+    )
     for column, head in zip(columns, heads, strict=True):
         look: dict[str, Any] = {"overflow": "fold", "no_wrap": column.kind == "name"}
         if column.kind == "number":
             look = {"justify": "right", "no_wrap": True}
-        grid.add_column(Text(head), min_width=column.least, max_width=column.most, **look)
+        grid.add_column(
+            Text(head),
+            min_width=column.least,
+            max_width=column.most,
+            **look,
+        )
     names: dict[int, list[str]] = {}
     for place, column in enumerate(columns):
         if column.kind == "kernel":
@@ -462,12 +479,22 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Gener
     with Progress(
         *columns, TextColumn("{task.fields[left]}"), console=console, transient=True
     ) as bars:
-        bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
+        bar = bars.add_task(
+            visible(": ".join(filter(None, (title, first)))),
+            total=None,
+            left="",
+        )
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
             left = ""
             if math.isfinite(eta_seconds):
                 left = f"about {clock(eta_seconds)} left"
-            bars.update(bar, completed=done, total=total, description=visible(label), left=left)
+            bars.update(
+                bar,
+                completed=done,
+                total=total,
+                description=visible(label),
+                left=left,
+            )
 
         yield draw

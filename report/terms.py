@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ from ..output import SCHEMA
 from ..remarks import Remark, remark
 from ..scaling.terms import TermModel
 from .document import (
+    JSON,
     Column,
     Document,
     Lines,
@@ -107,7 +107,7 @@ def _remarks(models: Sequence[TermModel], at: FloatArray) -> Iterator[Remark]:
 
 def _json(
     models: Sequence[TermModel], table: pd.DataFrame, level: float, notes: Sequence[Remark]
-) -> dict[str, Any]:
+) -> JSON:
     """Return the same for machines; a figure that does not exist is NaN."""
     formulas = []
     for model in models:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from math import exp, nan
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from ..table.noise import TUNINGS
 from ..table.refusals import coded
 from . import figures
 from .document import (
+    JSON,
     Cell,
     Chart,
     Column,
@@ -54,11 +56,10 @@ from .document import (
     rows,
 )
 from .figures import agreement_chart, inlier_chart
-from .formats import NONE, agreed, between, counted, figure, has_value, number, percent, share
-from .run_folder import ANALYTIC, ordered, reference, simplest
+from .formats import NONE, agreed, counted, figure, has_value, number, percent, share
+from .layouts import laid_out
+from .run_folder import ANALYTIC, Metrics, ordered, reference, simplest
 
-Metrics = Mapping[str, Any]
-"""A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
 COLUMNS: Final = (
     Column("model", "name"),
     *(
@@ -210,82 +211,48 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
 
     ``runs`` are their ``metrics.json`` by target, ``places`` the folders they are saved in.
     """
-    names = []
-    for of_run in runs.values():
-        for scheme_metrics in of_run["cv"]:
-            names.append(scheme_metrics["scheme"])
-    schemes = list(dict.fromkeys(names))
-    heads = (
-        Column("target"),
-        *(Column(head, "number") for head in ("pairs", "groups")),
-        Column("FLOPS scaling, %", "number"),
-        Column("best rule"),
-        Column("its error, %", "number"),
-        Column("selected"),
-        *(Column(head, "number") for head in ("error, %", "95 %", "within 10 %")),
-    )
-    records, sections = list[dict[str, Any]](), list[Section]()
-    for name in schemes:
-        cells = []
-        for target, metrics in runs.items():
-            cv = next((one for one in metrics["cv"] if one["scheme"] == name), {})
-            chosen, rule, law, data = (
-                cv.get("selected") or {},
-                simplest(cv) or {},
-                reference(cv) or {},
-                metrics["data"],
-            )
-            bounds = chosen.get("interval") or (nan, nan)
-            within = (chosen.get("ir") or {}).get("10")
-            analytic = None
-            if law.get("name") == ANALYTIC:
-                analytic = law.get("e_out")
-            cells.append(
-                (
-                    target,
-                    f"{data['n']:,}",
-                    f"{data['groups']:,}",
-                    number(analytic),
-                    str(rule.get("name", NONE)),
-                    number(rule.get("e_out")),
-                    str(chosen.get("name", NONE)),
-                    number(chosen.get("e_out")),
-                    between(*bounds, form="{:.1f}"),
-                    number(within),
-                )
-            )
-            figures_of = {
+    shown: dict[str, list[tuple[JSON, JSON]]] = {}
+    for target, metrics in runs.items():
+        for cv in metrics["cv"]:
+            chosen, rule = cv.get("selected") or {}, simplest(cv) or {}
+            law, bounds = reference(cv) or {}, chosen.get("interval") or (nan, nan)
+            row = {
+                "target": target,
+                "scheme": cv["scheme"],
+                "n": metrics["data"]["n"],
                 "rule": rule.get("name"),
                 "rule_e_out": rule.get("e_out"),
-                "flops_e_out": analytic,
+                "flops_e_out": law.get("e_out") if law.get("name") == ANALYTIC else None,
+                "selected": chosen.get("name"),
+                "e_out": chosen.get("e_out"),
+                "ir_10": (chosen.get("ir") or {}).get("10"),
             }
-            honest = {"selected": chosen.get("name"), "e_out": chosen.get("e_out"), "ir_10": within}
-            records.append(
-                {"target": target, "scheme": name, "n": data["n"], **figures_of, **honest}
-            )
-        caption = (
-            "errors with the price of the choice, beside those of FLOPS scaling and of the best "
-            "simple rule"
+            beside = {"groups": metrics["data"]["groups"], "lower": bounds[0], "upper": bounds[1]}
+            shown.setdefault(cv["scheme"], []).append((row, beside))
+    tables = {}
+    for name, rows_of in shown.items():
+        words = {"scheme": left_out(name)}
+        tables[name] = laid_out(
+            "training-targets",
+            [row | more for row, more in rows_of],
+            words,
         )
-        sections.append(
-            Section(left_out(name), [Table(heads, rows(cells), left_out(name), caption)])
-        )
-    first = next(iter(runs.values()))["data"]
+    first = next(iter(runs.values()))
     saved = [f"{target}: {place}" for target, place in (places or {}).items()]
-    parts = []
-    for section in sections:
-        parts.extend(section.parts)
     return Document(
-        title=f"{first['host']} → {', '.join(runs)}",
-        lead=f"Predicted: {metric(first)}; a model for each target",
-        sections=sections,
+        title=f"{first['data']['host']} → {', '.join(runs)}",
+        lead=f"Predicted: {metric(first['data'])}; a model for each target",
+        sections=[Section(left_out(name), [table]) for name, table in tables.items()],
         closing=[lines(saved or [_UNSAVED], medium="terminal")],
-        short=[lines([f"{first['host']} → {', '.join(runs)}"], tone="strong"), *parts],
-        footer=footer(next(iter(runs.values())).get("provenance") or {}),
+        short=[
+            lines([f"{first['data']['host']} → {', '.join(runs)}"], tone="strong"),
+            *tables.values(),
+        ],
+        footer=footer(first.get("provenance") or {}),
         data={
             "schema": 1,
-            "host": first["host"],
-            "targets": records,
+            "host": first["data"]["host"],
+            "targets": [row for row, _ in chain.from_iterable(shown.values())],
             "folders": {one: place.name for one, place in (places or {}).items()},
         },
     )
@@ -698,7 +665,12 @@ def _scheme(
     if every:
         parts.append(Lines(said, "answer", medium="terminal"))
     link = left_out(cv["scheme"]).capitalize()
-    return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+    return Section(
+        heading[:1].upper() + heading[1:],
+        parts,
+        f"cv-{cv['scheme']}",
+        link,
+    )
 
 
 def _agreement(cv: Metrics, predictions: pd.DataFrame, unit: str) -> list[Part]:
@@ -752,14 +724,10 @@ def _rest_of_scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) ->
 
 def _trees(rows_of: Sequence[Metrics]) -> Table:
     """Return the error of forests of 2, 4, 8, ... trees, and the share of workloads within 5, 10 and 20 %."""
-    cells = []
-    for row in rows_of:
-        within = [number(row["ir"][threshold]) for threshold in ("5", "10", "20")]
-        cells.append((str(row["trees"]), number(row["e_out"]), number(row["e_in"]), *within))
-    heads = [Column("trees", "number")]
-    for head in ("E_out", "E_in", "within 5 %", "within 10 %", "within 20 %"):
-        heads.append(Column(head, "number", unit="%"))
-    return Table(heads, [Row(one) for one in cells], "a forest's error against its trees")
+    within = ({f"within_{name}": part for name, part in row["ir"].items()} for row in rows_of)
+    return laid_out(
+        "training-trees", [{**row, **of} for row, of in zip(rows_of, within, strict=True)]
+    )
 
 
 def _workloads(predictions: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
@@ -968,21 +936,11 @@ def _campaigns(metrics: Metrics, *, every: bool) -> Section:
 
 
 def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
-    """Show the error from each host to each target under a scheme, worst first."""
-    cells = [(row["host"], row["target"], f"{row['n']:,}", number(row["e_out"])) for row in pairs]
-    heads = columns("from", "to", numbers=("rows", "E_out, %"))
-    caption, folded = (
-        f"pairs of GPUs with the largest error, {left_out(scheme)}",
-        f"All {len(pairs)} pairs as a table",
-    )
     medium: Medium = "both" if every else "page"
-    return Section(
-        "Error from each GPU to each other",
-        [Table(heads, rows(cells), caption, shown=_WORST, folded=folded, medium=medium)],
-        "pairs",
-        "Pairs",
-        folded=True,
-    )
+    table = laid_out("training-pairs", pairs, {"scheme": left_out(scheme)})
+    folded = f"All {len(pairs)} pairs as a table"
+    parts = [replace(table, folded=folded, medium=medium)]
+    return Section("Error from each GPU to each other", parts, "pairs", "Pairs", folded=True)
 
 
 def _inside(row: Metrics) -> str:
@@ -1037,9 +995,7 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
             f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...)."
         )
     worst = (schemes.get("grouped") or {}).get("worst_groups") or []
-    held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
-    heads = columns("group", numbers=("rows", "covered"))
-    groups = Table(heads, rows(held_least), "new groups covered least", medium=medium)
+    groups = replace(laid_out("training-held", worst), medium=medium)
     outside = []
     for texts in (beyond, wider):
         outside.append(Lines([Line(one) for one in texts], medium=medium))

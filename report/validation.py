@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from math import isnan
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from ..hardware import GPU
 from ..output import SCHEMA
 from ..table.measurements import Quantity, quantity
 from .document import (
+    JSON,
     Cell,
     Chart,
     Column,
@@ -44,12 +45,16 @@ from .document import (
     picked,
 )
 from .figures import (
+    ABOVE,
     BASELINE,
     GRID,
     OTHERS,
     SELECTED,
     agreement_chart,
+    dots,
     inlier_chart,
+    log_axes,
+    stroke,
     styled,
     thinned,
 )
@@ -360,7 +365,7 @@ def conclusion(finding: ClassFinding) -> str:
     )
 
 
-def validation_json(result: ValidationResult) -> dict[str, Any]:
+def validation_json(result: ValidationResult) -> JSON:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is NaN."""
     dataset = result.dataset
     host = None
@@ -388,7 +393,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
     }
 
 
-def _class_json(finding: ClassFinding) -> dict[str, Any]:
+def _class_json(finding: ClassFinding) -> JSON:
     """Return the finding on a class of rows as JSON types."""
     return {
         **picked(finding, "op", "dtype", "bound", "rows", "groups", "campaigns"),
@@ -408,7 +413,7 @@ def _class_json(finding: ClassFinding) -> dict[str, Any]:
     }
 
 
-def _law_json(law: LawFinding) -> dict[str, Any]:
+def _law_json(law: LawFinding) -> JSON:
     """Return the finding on a law in a class of rows as JSON types."""
     return {
         "law": law.law,
@@ -462,8 +467,7 @@ def deviations(result: ValidationResult) -> go.Figure:
     low, high = 1 / (1 + result.margin), 1 + result.margin
     figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
     figure.add_hline(y=1, line_width=1, line_color="green")
-    figure.update_xaxes(type="log", title="t_host (µs)")
-    figure.update_yaxes(type="log", title=_axis(symbol, laws[0]))
+    log_axes(figure, "t_host (µs)", _axis(symbol, laws[0]))
     buttons = []
     for law in laws:
         buttons.append(
@@ -559,16 +563,13 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
     names = [escape(workload(row)) for row in rows.to_dict("records")]
     for side, gpu, colour in _sides(result):
         hover = "%{text}<br>%{x:.4~g} FLOP/byte, %{y:.4~g} TFLOP/s"
-        figure.add_trace(
-            go.Scattergl(
-                x=rows["intensity"],
-                y=rows[f"tflops.{side}"],
-                mode="markers",
-                name=escape(gpu.name),
-                text=names,
-                hovertemplate=hover,
-                marker={"size": 5, "opacity": 0.5, "color": colour},
-            )
+        figure.add_scattergl(
+            x=rows["intensity"],
+            y=rows[f"tflops.{side}"],
+            name=escape(gpu.name),
+            text=names,
+            hovertemplate=hover,
+            **dots(colour, 5, opacity=0.5),
         )
         bandwidth = float(gpu.memory_bw_gbs or 0) / 1e3
         for ridge in ridges[side]:
@@ -576,16 +577,14 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
             roof = go.Scatter(
                 x=ends,
                 y=np.minimum(ends, ridge) * bandwidth,
-                mode="lines",
-                line={"color": colour, "width": 1.5},
                 name=f"roof of {escape(gpu.name)}",
                 hovertemplate="%{y:.4~g} TFLOP/s",
                 showlegend=False,
+                **stroke(colour, 1.5),
             )
             figure.add_trace(roof)
-    figure.update_xaxes(type="log", title="FLOP per byte")
-    figure.update_yaxes(type="log", title="TFLOP/s")
-    return styled(figure, 520, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    log_axes(figure, "FLOP per byte", "TFLOP/s")
+    return styled(figure, 520, legend=ABOVE)
 
 
 def efficiency_figure(result: ValidationResult) -> go.Figure | None:
@@ -610,15 +609,13 @@ def efficiency_figure(result: ValidationResult) -> go.Figure | None:
         share = rows.pivot_table(f"share.{side}", "group", "octave", "median").reindex(
             groups, columns=octaves
         )
-        figure.add_trace(
-            go.Heatmap(
-                z=100 * share,
-                x=share.columns,
-                y=list(map(escape, groups)),
-                coloraxis="coloraxis",
-                hoverongaps=False,
-                hovertemplate="%{y}<br>2<sup>%{x}</sup> FLOP: %{z:.3~g} %<extra></extra>",
-            ),
+        figure.add_heatmap(
+            z=100 * share,
+            x=share.columns,
+            y=list(map(escape, groups)),
+            coloraxis="coloraxis",
+            hoverongaps=False,
+            hovertemplate="%{y}<br>2<sup>%{x}</sup> FLOP: %{z:.3~g} %<extra></extra>",
             row=1,
             col=column,
         )

@@ -116,7 +116,12 @@ def _from_host(
     rows_of = kind.groupby([*others, slider])[metric].median().rename("observed").reset_index()
     one = kind.drop_duplicates([*others, slider]).merge(rows_of, on=[*others, slider])
     answers, _ = model.answer(model.as_asked(one), LEVEL)
-    facts = zip(answers.to_dict("records"), one["observed"], one[HOST + metric], strict=True)
+    facts = zip(
+        answers.to_dict("records"),
+        one["observed"],
+        one[HOST + metric],
+        strict=True,
+    )
     by_shape = dict(
         zip(one[[*others, slider]].itertuples(index=False, name=None), facts, strict=True)
     )

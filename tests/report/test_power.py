@@ -19,7 +19,6 @@ from flopcast.power.runs import plan
 from flopcast.report.document import Document, Headline, Line, Lines, Row, Table
 from flopcast.report.html import page
 from flopcast.report.power import (
-    COLUMNS,
     clock_words,
     description,
     plan_document,
@@ -113,7 +112,7 @@ def test_power_is_told_with_how_it_was_measured(
         kernel.kernel
     ] * 2  # each by itself, so that it can be sorted
     assert [row.ends for row in components.rows] == [False, True]
-    assert all(len(row.cells) == len(COLUMNS) for row in components.rows)
+    assert all(len(row.cells) == len(components.columns) for row in components.rows)
     assert [texts(row)[:3] for row in classes.rows] == [
         ["compute-bound", "total", "1"], ["compute-bound", "hbm", "1"]
     ]  # fmt: skip
