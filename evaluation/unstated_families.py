@@ -120,7 +120,7 @@ def _told(by: str, p_value: float, groups: int) -> Remark:
 def _of_sizes(rows: pd.DataFrame, code: NDArray[np.intp], of_groups: FloatArray) -> FloatArray:
     """Return what sizes that all rows of a group share explain of the mean errors, (groups,), by least squares."""
     count = len(of_groups)
-    columns = [np.ones(count)]
+    columns: list[NDArray[np.floating]] = [np.ones(count)]
     for name in DIMENSIONS:
         if name not in rows or len(columns) > count // GROUPS_A_SIZE:
             continue
