@@ -27,6 +27,7 @@ from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
 from ..hardware import GPU, all_gpus
 from ..models.explanation import Part, parts_of
+from ..operators.work import coded
 from ..output import FILES, FORMATS, PREDICTION_FORMATS, check_file, replacing
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
 from ..readers.labels import UNKNOWN_DEVICE
@@ -475,11 +476,21 @@ class _Survey:
 
     def _of_host(self, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         """Return the rows of the host, and those whose device is unknown; count the rows of other devices."""
-        of_host = rows["device"].str.casefold().isin([name.casefold() for name in names])
-        self.others.update(rows.loc[~of_host & rows["device"].ne(""), "device"].tolist())
-        self._host_rows += int(of_host.sum())
-        kept = rows[of_host | rows["device"].eq("")]
-        return kept.assign(device=kept["device"].where(~of_host, names[0])).reset_index(drop=True)
+        codes, words = coded(rows, "device")
+        folded = [name.casefold() for name in names]
+        of_host = np.array([word.casefold() in folded for word in words])
+        counts = np.bincount(codes, minlength=len(words))
+        self._host_rows += int(counts[of_host].sum())
+        for word, count in zip(words[~of_host], counts[~of_host].tolist(), strict=True):
+            if word and count:
+                self.others[word] += count
+        kept = (of_host | (words == ""))[codes]
+        named = np.where(of_host, names[0], words)
+        if (named != words).any():
+            rows = rows.assign(device=pd.Series(named[codes], rows.index, dtype="str"))
+        if not kept.all():
+            rows = rows[kept]
+        return rows.reset_index(drop=True)
 
     def slower(self) -> np.ndarray | None:
         """Return which of all rows are of a kernel that is not the fastest of its problem; None without a host.
@@ -693,7 +704,10 @@ def _predict_batch(
     lacking = remark(
         "no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric
     )
-    for why, refused in rows.assign(place=range(len(rows)))[~usable].groupby(REFUSED, sort=False):
+    refused_rows = rows.loc[~usable, [REFUSED, REFUSED_DETAIL]].assign(
+        place=np.flatnonzero(~usable)
+    )
+    for why, refused in refused_rows.groupby(REFUSED, sort=False):
         for detail, same in refused.groupby(REFUSED_DETAIL, sort=False):
             reason = row_refused(str(why), str(detail)) if why else lacking
             reasons.add(same["place"].to_numpy(), reason)

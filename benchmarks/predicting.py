@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,21 @@ from .features import HOST, TARGET, gemms
 from .harness import Comparison, Contender
 
 FORMATS = ("parquet", "csv")
+LARGE = 10**6  # rows from which on everybody predicts once, and memory is not traced
+#: Predicts in a separate process; prints its CPU time, without that of imports and of the model, and its peak.
+_ALONE = """
+import re, sys, time
+from pathlib import Path
+import flopcast as fc
+from flopcast.evaluation.trained_model import TrainedModel
+run, data, out = map(Path, sys.argv[1:])
+TrainedModel.load(run)
+before = time.process_time()
+fc.predict(run, data, out=out)
+seconds = time.process_time() - before
+peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]
+print(f"{seconds:.1f} s of CPU, {int(peak) / 1e6:.2f} GB at most")
+"""
 
 
 def predicting(sizes: Sequence[int], seed: int = 0) -> Iterator[Comparison]:
@@ -34,6 +51,7 @@ def predicting(sizes: Sequence[int], seed: int = 0) -> Iterator[Comparison]:
     run = train(measured, host=HOST, target=TARGET, models=["BoostedTrees/Residual"], jobs=1)
     saved, recipe = run.trained.saved, run.trained.recipe
     with temporary_folder() as folder:
+        run.save(folder / "run")
         for n in sizes:
             rows = gemms(n, seed + 1, HOST)
             X = recipe.transform(rows)
@@ -43,12 +61,14 @@ def predicting(sizes: Sequence[int], seed: int = 0) -> Iterator[Comparison]:
                     rows.to_csv(data, index=False)
                 else:
                     rows.to_parquet(data)
+                once = n >= LARGE
+                estimator = "the estimator alone, features given"
                 yield Comparison(
-                    task=f"predict {n} GEMMs, {form} to {form}",
-                    ours=Contender("flopcast predict", partial(_predicted, run, data, out)),
+                    task=f"predict {n} GEMMs, {form} to {form}{_alone(folder, data, out)}",
+                    ours=Contender("flopcast predict", partial(_predicted, run, data, out), once),
                     peers=(
-                        Contender("the estimator alone, features given", partial(saved.predict, X)),
-                        _lightgbm(saved.estimator, X),
+                        Contender(estimator, partial(saved.predict, X), once),
+                        _lightgbm(saved.estimator, X, once),
                     ),
                     nothing=Contender("do nothing (zeros)", partial(np.zeros, n)),
                     differs=different_times,
@@ -56,14 +76,23 @@ def predicting(sizes: Sequence[int], seed: int = 0) -> Iterator[Comparison]:
                 )
 
 
-def _lightgbm(estimator: Any, X: pd.DataFrame) -> Contender:
+def _alone(folder: Path, data: Path, out: Path) -> str:
+    """Return what predicting takes a process of its own, in words; "" where Linux is not."""
+    if not Path("/proc/self/status").is_file():
+        return ""
+    command = [sys.executable, "-c", _ALONE, str(folder / "run"), str(data), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return f" (a process of its own: {done.stdout.strip()})"
+
+
+def _lightgbm(estimator: Any, X: pd.DataFrame, once: bool) -> Contender:
     """Return LightGBM's own prediction, what its trees see given."""
     name = "LightGBM's predict of the same trees alone"
     if not isinstance(estimator, LogResidual):
         return Contender(name, lambda: None, missing="a baseline won: there are no trees")
     log_base = np.log(estimator.base_.predict(X))
     seen = estimator.seen(X, log_base)
-    return Contender(name, partial(_summed, estimator.learner_.native(), seen, log_base))
+    return Contender(name, partial(_summed, estimator.learner_.native(), seen, log_base), once)
 
 
 def _predicted(run: Run, data: Path, out: Path) -> Path:

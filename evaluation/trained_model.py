@@ -507,7 +507,7 @@ class TrainedModel:
         is_trained = basis.to_numpy() == _KNOWN
         if self.groups is not None and is_trained.any():
             part[is_trained] = by_trained_rows(self.groups.trained_rows(rows[is_trained]))
-        return pd.DataFrame({"basis": basis.to_numpy(), "part": part})
+        return pd.DataFrame({"basis": basis.to_numpy(), "part": part}, dtype=object)
 
     @property
     def stated_errors(self) -> StatedErrors:

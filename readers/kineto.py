@@ -215,10 +215,11 @@ def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
     gpu, launches = document.gpu, document.launches
     wanted, numbers = gpu.integers["correlation"], launches.integers["correlation"]
     launch = first_with(wanted, numbers)
-    processes = np.array([process for process, _ in document.threads], dtype=object)[
-        launches.threads
-    ]
-    rank, _ = pd.factorize(processes)  # in the order of the file
+    processes = np.array([process for process, _ in document.threads], dtype=object)
+    rank = pd.factorize(processes)[0][launches.threads]
+    if (rank == rank[:1]).all():
+        return launch, np.zeros(len(wanted), dtype=bool)
+    rank, _ = pd.factorize(rank)  # in the order of the file
     given = pd.DataFrame({"number": numbers, "rank": rank}).drop_duplicates()
     again = given.loc[given["number"].duplicated() & given["number"].ne(MISSING), "number"]
     merged = np.isin(wanted, again)

@@ -350,6 +350,8 @@ class _Group:
 
     def _once(self, words: list[str]) -> Iterable[str]:
         """Return the words, those that are equal as one object."""
+        if words.count("") == len(words):  # what most events do not state
+            return words
         for word in dict.fromkeys(words):
             self._words.setdefault(word, word)
         return map(self._words.__getitem__, words)
