@@ -36,7 +36,7 @@ before = time.process_time()
 fc.predict(run, data, out=out)
 seconds = time.process_time() - before
 peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]
-print(f"{seconds:.1f} s of CPU, {int(peak) / 1e6:.2f} GB at most")
+print(f"{seconds:.1f} s of CPU, {1024 * int(peak) / 1e9:.2f} GB at most")
 """
 
 
