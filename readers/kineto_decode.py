@@ -36,7 +36,6 @@ from .kineto_events import (
 from .kineto_pieces import Piece, pieces, whole
 
 Thread = tuple[int | str, int | str]
-Buffer = bytes | memoryview | msgspec.Raw
 #: A float of microseconds resolves nanoseconds up to here. Since 2024 times are distances from a base at most three
 #: months before, which is less; before, they were whole microseconds since 1970, which are exact too.
 _EXACT_US = 2.0**43
@@ -215,13 +214,13 @@ def _document(parts: Iterable[Piece]) -> Document:
     )
 
 
-def op_ids_of(arguments: Sequence[Buffer]) -> IntArray:
+def op_ids_of(arguments: Sequence[bytes]) -> IntArray:
     """Return the numbers of calls of operators, `MISSING` where there is none."""
     numbers = [called.op_id for called in _OPERATOR.decode_each(arguments)]
     return np.array(numbers, dtype=np.int64)
 
 
-def inputs_of(arguments: Sequence[Buffer]) -> list[str]:
+def inputs_of(arguments: Sequence[bytes]) -> list[str]:
     """Return the inputs of operators as JSON: those of "dims", "types", "strides", "values" that the file has."""
     decoder = Forgiving(OperatorInputs)
     text_of: dict[tuple[bytes, ...], str] = {}
@@ -237,7 +236,7 @@ def inputs_of(arguments: Sequence[Buffer]) -> list[str]:
     return texts
 
 
-def records_of(arguments: Sequence[Buffer]) -> IntArray:
+def records_of(arguments: Sequence[bytes]) -> IntArray:
     """Return the numbers of calls in an execution trace of the same run, 0 where there is none."""
     decoder = Forgiving(OperatorRecord)
     return np.array([one.number for one in decoder.decode_each(arguments)], dtype=np.int64)
