@@ -139,9 +139,9 @@ def _as_meant(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
 
 
 def _unbroken(app: Any, tree: nodes.document, name: str) -> None:
-    """Keep a number on one line with its per cent sign, or with its next three digits."""
+    """Keep a number on one line with its per cent sign, its error after ``±``, or its next three digits."""
     for text in list(tree.findall(nodes.Text)):
-        joined = re.sub(r"(?<=\d) (?=%|\d{3}\b)", "\N{NO-BREAK SPACE}", text)
+        joined = re.sub(r"(?<=\d) (?=%|±|\d{3}\b)|(?<=±) (?=\d)", "\N{NO-BREAK SPACE}", text)
         if joined != text and not isinstance(text.parent, nodes.FixedTextElement | nodes.literal):
             text.parent.replace(text, nodes.Text(joined))
 

@@ -7,9 +7,10 @@ from xml.sax.saxutils import escape
 
 import pandas as pd
 
+from flopcast.report.formats import shortened
 from flopcast.report.static_figures import GRID, WIDTH, opening
 
-ROWS, COLUMNS, CELL = 6, 4, 13
+ROWS, COLUMNS, CELL = 6, 4, 12
 """Rows and columns of a table that are drawn, and characters of a cell."""
 
 
@@ -41,6 +42,4 @@ def _cell(value: Any) -> str:
         text = f"{value:,.4g}"
     else:
         text = str(value)
-    if len(text) > CELL:
-        text = f"{text[: CELL - 1]}…"
-    return escape(text)
+    return escape(shortened(text, CELL))

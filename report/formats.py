@@ -16,6 +16,18 @@ import pandas as pd
 from ..errors import counted as counted
 
 NONE: Final = "–"
+_UNIT: Final = re.compile(
+    r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))"
+)
+
+
+def unbroken(text: str) -> str:
+    r"""Return a sentence in which no line ends between a figure and its unit.
+
+    >>> unbroken("9.1 % of 3 files in 2 µs").replace("\xa0", "~")
+    '9.1~% of 3 files in 2~µs'
+    """
+    return _UNIT.sub("\xa0", text)
 
 
 def escape(text: str) -> str:

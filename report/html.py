@@ -35,6 +35,7 @@ from .document import (
     Table,
     printable,
 )
+from .formats import unbroken
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -127,7 +128,7 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined
     )
-    filters: dict[str, Any] = {"joined": joined, "opened": opened}
+    filters: dict[str, Any] = {"joined": unbroken, "opened": opened}
     environment.filters.update(filters)
     return environment.get_template("page.html.j2")
 
@@ -213,15 +214,6 @@ def _empty(part: Part) -> bool:
     return any(isinstance(part, kind) and not getattr(part, name) for kind, name in kinds)
 
 
-def joined(text: str) -> str:
-    r"""Return a sentence in which no line ends between a figure and its unit.
-
-    >>> joined("9.1 % of 3 files in 2 µs").replace("\xa0", "~")
-    '9.1~% of 3 files in 2~µs'
-    """
-    return _UNIT.sub("\xa0", text)
-
-
 def opened(text: str) -> str:
     """Return a sentence with a capital first letter, unless it begins with a name or code.
 
@@ -233,9 +225,6 @@ def opened(text: str) -> str:
     return text
 
 
-_UNIT: Final = re.compile(
-    r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))"
-)
 _PLAIN_WORD: Final = re.compile(r"[a-z]+(?=[ ,;.]|$)(?!\.\S)")
 
 

@@ -38,7 +38,8 @@ function widened(layout, side, pixels) {
 
 function narrowed({data, layout}) {
   stacked(data, layout);
-  const entries = data.filter(trace => trace.showlegend !== false && trace.name).length;
+  const entries = new Set(data.filter(trace => trace.showlegend !== false && trace.visible !== false && trace.name)
+    .map(trace => trace.name)).size;
   layout.updatemenus?.forEach(menu => menu.type = "dropdown");
   Object.keys(layout).filter(name => name.startsWith("xaxis") && layout[name].dtick === "D2")
     .forEach(name => layout[name].tickangle = -45);

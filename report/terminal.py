@@ -15,7 +15,7 @@ from dataclasses import replace
 from io import StringIO
 from itertools import chain
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any, Final, cast
 
 from rich.box import SIMPLE_HEAD
@@ -44,7 +44,7 @@ from .document import (
     Tone,
     printable,
 )
-from .formats import clock, counted, distinct
+from .formats import clock, counted, distinct, unbroken
 from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
@@ -296,16 +296,29 @@ def rendered(
             (f"{part.about} — " if part.about else ""),
             (f"{part.rival} → " if part.rival else ""),
         )
-        yield Text(f"{about}{rival}{part.answer}", "bold")
-        yield from ([Text(f"  {part.beneath}")] if part.beneath else [])
+        yield _sentence(f"{about}{rival}{part.answer}", console, "bold")
+        if part.beneath:
+            yield _sentence(f"  {part.beneath}", console)
     elif isinstance(part, Chart) and part.curves:
         yield _Title(part.title, "bold")
         yield Text.from_ansi(drawn(part, console.width, coloured=console.color_system is not None))
     elif isinstance(part, Lines):
         bullet = "• " if part.look == "answer" else ""
-        yield from (
-            Text(f"{bullet}{as_options(line.text)}", _style(line.tone)) for line in part.lines
-        )
+        for line in part.lines:
+            yield _sentence(f"{bullet}{as_options(line.text)}", console, _style(line.tone))
+
+
+def _sentence(text: str, console: Console, style: str = "") -> Text:
+    """Return a sentence whose lines do not end between a figure and its unit."""
+    said = []
+    for line in text.split("\n"):
+        if cell_len(line) <= console.width:
+            said.append(line)
+        else:
+            said += wrap(
+                unbroken(line), console.width, break_long_words=False, break_on_hyphens=False
+            )
+    return Text("\n".join(said).replace("\N{NO-BREAK SPACE}", " "), style)
 
 
 def _table(table: Table, console: Console) -> Iterator[RenderableType]:

@@ -444,11 +444,21 @@ def by_part(cv: Metrics) -> str:
         return ""
     if cv["scheme"] == "grouped":
         named = [
-            f"{name} the trained range {percent(part['e_out'])}" for name, part in parts.items()
+            f"{name} the trained range {percent(parts[name]['e_out'])}"
+            for name in ("within", "beyond")
+            if name in parts
         ]
-        return f"Of new groups {', '.join(named)}"
-    named = [f"{name} {percent(part['e_out'])}" for name, part in parts.items()]
-    return f"By the trained rows of the group: {', '.join(named)}"
+        return f"New groups: {', '.join(named)}"
+    named = []
+    for name in sorted(parts, key=_by_rows):  # the keys of a saved run are in the order of letters
+        named.append(f"{name}: {percent(parts[name]['e_out'])}")
+    return f"By the trained rows of the group: {'; '.join(named)}"
+
+
+def _by_rows(stratum: str) -> tuple[bool, int]:
+    """Return what orders strata by their rows: ``up to 10``, ``up to 200``, ``more than 200``."""
+    *words, limit = stratum.split()
+    return words[0] == "more", int(limit)
 
 
 def _worse_part(cv: Metrics) -> tuple[str, float] | None:

@@ -102,7 +102,9 @@ def test_runs_without_a_common_row_are_not_tested() -> None:
         Run({"OLS": errors(9, 1)}, np.arange(9)), Run({"OLS": errors(9, 2)}, np.arange(50, 59))
     )
     assert (found.common, found.schemes[0].paired) == (0, None)
-    assert found.document().opening[0].rival == "first: –"
+    document = found.document()
+    assert "–" not in document.opening[0].answer + document.opening[0].rival
+    assert [section for section in document.sections if section.anchor.startswith("cv-")] == []
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.report.document import Column, Document, Listing, Section
-from flopcast.report.html import page
+from flopcast.report.html import frame, page
 from flopcast.tests.browser.chromium import Tab
 from flopcast.tests.browser.conftest import COMMANDS, EVIL, MARKED, Pages
 
@@ -198,3 +198,35 @@ def test_names_of_kernels_that_are_cut_keep_their_ends_and_stay_whole_as_text(
     assert tab.run(f"{ends}.every({inside})")
     whole = "[...document.querySelectorAll('tbody .cut')].map(one => one.textContent)"
     assert tab.run(whole) == kernels
+
+
+@pytest.mark.parametrize(
+    ("theme", "browser_has", "background"),
+    [
+        ("data-jp-theme-light=false", "light", "rgb(20, 23, 26)"),
+        ("data-jp-theme-light=true", "dark", "rgb(255, 255, 255)"),
+        ("data-vscode-theme-kind=vscode-dark", "light", "rgb(20, 23, 26)"),
+        ("class=notebook", "dark", "rgb(20, 23, 26)"),
+    ],
+)
+def test_a_frame_has_the_theme_of_its_notebook(
+    tab: Tab, tmp_path: Path, theme: str, browser_has: str, background: str
+) -> None:
+    shown = frame(Document("T", "", framed=True), 100)
+    (tmp_path / "notebook.html").write_text(f"<body {theme}>{shown}</body>", encoding="utf-8")
+    tab.shown_as(scheme=browser_has)
+    tab.open(tmp_path / "notebook.html")
+    inside = "document.querySelector('iframe').contentDocument"
+    assert tab.run(f"getComputedStyle({inside}.body).backgroundColor") == background
+
+
+def test_a_legend_on_a_telephone_stands_beneath_its_figure(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["power"], 390)
+    meeting = """[...document.querySelectorAll('.plot')].filter(plot => {
+      const legend = plot.querySelector('.legend')?.getBoundingClientRect();
+      const titles = [...plot.querySelectorAll('.xtitle, .modebar, .annotation')];
+      return legend && titles.map(one => one.getBoundingClientRect()).some(one =>
+        one.width && one.bottom > legend.top + 2 && one.top < legend.bottom - 2);
+    }).length"""
+    assert tab.run(meeting) == 0

@@ -117,3 +117,10 @@ def test_progress_is_one_output_that_ends_in_a_line(monkeypatch: pytest.MonkeyPa
     (state,) = shown
     assert "<progress" not in state._repr_html_()
     assert repr(state) == "training: 3 of 3"
+
+
+def test_a_notebook_that_drops_frames_still_shows_what_the_table_is_of() -> None:
+    shown = framed("Times <1>", pd.DataFrame({"m": [1, 2]}))
+    between = shown.partition("style=")[2].partition(">")[2]
+    assert between.startswith("Times &lt;1&gt;")
+    assert between.endswith("</iframe>")

@@ -190,3 +190,14 @@ def test_what_was_lost_is_told_the_most_frequent_first() -> None:
         "note: fp8 is [e4m3]",
         "unreadable: a.json: no JSON",
     ]
+
+
+@pytest.mark.parametrize("width", range(20, 60, 3))
+def test_no_line_ends_between_a_figure_and_its_unit(width: int) -> None:
+    said = "It errs by 30.2 % and takes 9.224 µs, or 12.9 ms beside 1,517 kernels of 99 % load. "
+    shown_on = io.StringIO()
+    console = Console(width=width, file=shown_on)
+    print_document(console, Document(opening=[lines([said * 3])]))
+    shown = shown_on.getvalue().splitlines()
+    assert [line for line in shown if line.split()[0] in ("%", "µs,", "ms")] == []
+    assert " ".join(shown).split() == (said * 3).split()

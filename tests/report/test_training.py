@@ -434,3 +434,13 @@ def test_a_group_with_five_times_the_others_error_does_not_flatten_them() -> Non
     rows = [{"group": "far", "e_out": 924.0}]
     rows += [{"group": f"gemm {place}", "e_out": 100.0 + place} for place in range(8)]
     assert figures.groups(rows, [None] * len(rows), "affine").layout.xaxis.type == "log"
+
+
+def test_parts_of_known_groups_are_ordered_by_their_rows_whatever_the_order_of_the_file() -> None:
+    errors = {"more than 200": 2.0, "up to 10": 9.0, "up to 200": 3.0, "up to 25": 7.0}
+    parts = {name: {"e_out": error, "sigma": 0.1} for name, error in errors.items()}
+    chosen = {"name": "OLS", "e_out": 4.0, "tied": [], "parts": parts, "baseline": False}
+    cv = {"scheme": "kfold", "selected": chosen, "baselines": [], "models": [], "folds": 10}
+    (said,) = [line for line in verdict(cv) if "more than 200" in line]
+    places = [said.index(name) for name in ("up to 10", "up to 25", "up to 200", "more than 200")]
+    assert places == sorted(places)
