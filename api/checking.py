@@ -575,7 +575,7 @@ def advise(
     seed: int = 0,
     **reading: Unpack[Reading],
 ) -> Advice:
-    """Choose what to measure next on the target: the batch that teaches a run most about unseen groups.
+    """Choose what to measure next on the target: the batch that teaches a run most about new groups.
 
     Parameters
     ----------

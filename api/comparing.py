@@ -253,7 +253,7 @@ class RunTable(Shown):
     table : DataFrame
         A row for each run (`report.many_runs.runs_frame`): what it predicts, its model, rows and
         groups; its honest error with interval, the best simple rule, both in percent, and the share
-        that its intervals held, for unseen groups (``grouped_``) and known ones (``kfold_``).
+        that its intervals held, for new groups (``grouped_``) and known ones (``kfold_``).
     """
 
     saved_as = FILES["compare"]
