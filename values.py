@@ -195,24 +195,29 @@ def _quantity(text: str, units: Mapping[str, float]) -> float | None:
 
 def assigned(
     parameter: str, given: Mapping[str, Any] | str | Iterable[str] | None
-) -> dict[str, Any]:
-    """Return ``NAME=VALUE``, several of it, or a mapping as a dictionary; nothing for None.
+) -> dict[str, str]:
+    """Return ``NAME=VALUE``, several of it, or a mapping as a dictionary of texts; nothing for None.
 
-    A value may hold further equals signs; a name has one value.
+    A value may hold further equals signs; a name has one value. A number of a mapping is its text.
 
     >>> assigned("unit", ["time=ms", "power=W"])
     {'time': 'ms', 'power': 'W'}
     """
     if given is None:
         return {}
+    pairs: dict[str, str] = {}
     if isinstance(given, Mapping):
-        return dict(given)
+        for name, value in given.items():
+            if not isinstance(value, str | Real):
+                problem = f"must be text or a number for {name}, got {value!r:.60}"
+                raise ParameterError(parameter, problem)
+            pairs[name] = str(value)
+        return pairs
     if isinstance(given, str):
         given = [given]
     if not isinstance(given, Sequence):
         problem = f"must be a mapping such as {{'column': 'value'}}, got {given!r:.60}"
         raise ParameterError(parameter, problem)
-    pairs: dict[str, str] = {}
     for text in given:
         name, equals, value = str(text).partition("=")
         name, value = name.strip(), value.strip()
@@ -228,11 +233,10 @@ def assigned_counts(
     parameter: str, given: Mapping[str, int] | str | Iterable[str] | None
 ) -> dict[str, int]:
     """Return ``NAME=N``, several of it, or a mapping as a dictionary of whole numbers; nothing for None."""
-    pairs = assigned(parameter, given)
+    if isinstance(given, Mapping):
+        return dict(given)
     try:
-        return {
-            name: int(value) if isinstance(value, str) else value for name, value in pairs.items()
-        }
+        return {name: int(value) for name, value in assigned(parameter, given).items()}
     except ValueError:
         raise ParameterError(
             parameter, f"must be NAME=N with a whole number N, got {given!r}"

@@ -15,6 +15,7 @@ import re
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -168,7 +169,15 @@ class _Local:
         shared: S,
         part: Callable[[T], S] | None = None,
     ) -> Iterator[R]:
-        yield from self._processes(delayed(function)(task, shared) for task in tasks)
+        results = self._processes(delayed(function)(task, shared) for task in tasks)
+        try:
+            for result in results:  # noqa: UP028 - `yield from` would close them before
+                yield result
+        except GeneratorExit:  # whoever asked has an error of its own to tell
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*still being processed")
+                results.close()
+            raise
 
 
 class Cluster:

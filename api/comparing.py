@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from os.path import exists  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -333,6 +334,9 @@ def compare(
             "others",
             "must name what the first is compared with: give two or more, or a folder of runs",
         )
+    for one in given:
+        if isinstance(one, str | Path) and not exists(one):
+            raise DataError("no such file or folder", source=str(one))
     called = ["first", "second", *(f"no. {place}" for place in range(3, len(given) + 1))]
     names = _names(
         [

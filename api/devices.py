@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
+from os.path import exists  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -86,7 +87,7 @@ def gpus(*names: Device) -> pd.DataFrame:
 
 def several_devices(given: Any, parameter: str) -> Any:
     """Return the names of ``MI300X,H200`` as a list; everything else, and a path that exists, as it is."""
-    if isinstance(given, str) and "," in given and not Path(given).exists():
+    if isinstance(given, str) and "," in given and not exists(given):
         return values.names(parameter, given)
     return given
 

@@ -21,6 +21,7 @@ from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers
 from ..output import FILES, check_file, replacing, whole_file, write_table, write_text
+from ..readers.files import plain_cells
 from ..remarks import Remark, remark
 from ..report.forecast import (
     MEASURED,
@@ -444,7 +445,9 @@ def forecast(
             raise ParameterError(
                 name, f"must have a value, got {value!r}: leave it out where any will do"
             )
-    priced = check_priced(prices(price), gpus_of(fields.get("gpu") or ()))
+    gpu = fields.get("gpu")
+    gpus = () if gpu is None else gpus_of(gpu)
+    priced = check_priced(prices(price), gpus)
     stated = [name for name, value in (served | {"sure": sure}).items() if value is not None]
     work = [
         name
@@ -905,7 +908,7 @@ def _measured(row: Mapping[str, Any], place: str) -> dict[str, float]:
         return {}
     try:
         value = float("nan" if row[MEASURED] in ("", None) else row[MEASURED])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = -1.0
     if value <= 0 or np.isinf(value):
         raise DataError(
@@ -924,7 +927,7 @@ def _read(
     cases: str | PathLike[str] | pd.DataFrame, rename: Mapping[str, str] | None = None
 ) -> Sequence[dict[str, Any]]:
     if isinstance(cases, pd.DataFrame):
-        table = cases
+        table = plain_cells(cases)
     else:
         try:
             table = pd.read_csv(cases, dtype=str, keep_default_na=False)

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
+from os.path import isfile  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
@@ -542,6 +544,8 @@ def load(folder: str | Path) -> Run:
     ...     fc.load(folder).selected["name"] == run.selected["name"]
     True
     """
+    if not isinstance(folder, str | PathLike):
+        raise ParameterError("folder", f"must be a path, got {type(folder).__name__}")
     place = Path(folder)
     return Run(*read_run(place), TrainedModel.load(place), folder=place)
 
@@ -607,7 +611,7 @@ def show(
     folder = Path(run)
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to verify")
-    if folder.is_file() and folder.suffix == ".parquet":
+    if isfile(folder) and folder.suffix == ".parquet":
         return _show_serving(folder, verify, signers)
     if verify:
         read_run(folder)

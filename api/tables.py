@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
+from os.path import exists  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
@@ -267,7 +268,7 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
             raise ParameterError(
                 name, "has an empty name, which would be the working folder: say '.' for that"
             )
-        if not Path(data).exists():
+        if not exists(data):
             raise DataError("no such file or folder", source=str(data))
         if Path(data).is_dir():
             check_no_run(Path(data))

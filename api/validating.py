@@ -151,6 +151,7 @@ def validate(
         raise ParameterError(
             missing, "is missing: which devices? a host and a target, e.g. MI300X and MI355X"
         )
+    check_number("replicates", replicates, 1)
     devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
         raise ParameterError(

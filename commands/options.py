@@ -47,8 +47,8 @@ USER_ERROR, INTERRUPTED = (
     2,
     130,
 )  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
-_LEAST_MEMORY: Final = {"numpy": 3 * 2**27, "scipy": 2**30}
-"""Bytes that must be allowed before a library is imported: tables map 0.35 GiB, a small training 0.8."""
+_LEAST_MEMORY: Final = {"numpy": 15 * 2**25, "scipy": 2**30}
+"""Bytes that must be allowed before a library is imported: tables map 0.45 GiB, a small training 0.8."""
 _ROOM: Final = "allow more, or give fewer rows at a time"
 _SHOWN_ONLY = (
     "out",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final
 
 import numpy as np
@@ -155,8 +156,10 @@ def expected_error(
 
 def check_need(need: float | None) -> None:
     """Raise a ParameterError for a half-width that is not above 0 and below 10."""
-    if need is not None and not 0 < need < 10:
-        raise ParameterError("need", f"must be above 0 and below 10, got {need:g}: 0.1 means ±10 %")
+    if need is None:
+        return
+    if isinstance(need, bool) or not isinstance(need, Real) or not 0 < need < 10:
+        raise ParameterError("need", f"must be above 0 and below 10, got {need!r}: 0.1 means ±10 %")
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
+from os.path import isfile  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -386,7 +387,7 @@ def read_plain_table(path: Path) -> pd.DataFrame:
 
     Raises DataError where it does not exist or cannot be read.
     """
-    if not path.is_file():
+    if not isfile(path):
         raise DataError("no such file", source=str(path))
     beginning = head(path)
     if beginning.startswith(PARQUET):
@@ -490,6 +491,44 @@ def plain_frame(table: pa.Table) -> pd.DataFrame:
     return pd.DataFrame({name: _plain_column(table.column(name)) for name in table.column_names})
 
 
+_MOST_INTEGER: Final = 10**300  # beyond it an integer is no float
+
+
+def plain_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose cells are numbers or text, the others in the words that a file would have.
+
+    pandas takes truth values and complex numbers for 1, and fails at integers beyond a float, at
+    bytes and at arrays.
+    """
+    changed = dict[str, pd.Series]()
+    for name in table.columns[[kind.kind in "Ob" for kind in _numpy_kinds(table)]]:
+        column = table[name]
+        if isinstance(column, pd.DataFrame):  # two of one name, which is refused
+            continue
+        if column.dtype == bool:
+            changed[name] = column.astype("str")
+            continue
+        odd = column.map(_is_no_plain_cell)
+        if odd.any():
+            changed[name] = column.astype(object).mask(odd, column.map(plain_text))
+    if changed:
+        return table.assign(**changed)
+    return table
+
+
+def _numpy_kinds(table: pd.DataFrame) -> list[np.dtype]:
+    plain = np.dtype(np.float64)
+    return [kind if isinstance(kind, np.dtype) else plain for kind in table.dtypes]
+
+
+def _is_no_plain_cell(value: object) -> bool:
+    if isinstance(value, str):
+        return False
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) > _MOST_INTEGER
+    return isinstance(value, bool | np.bool_ | complex | np.complexfloating | Iterable)
+
+
 def check_names(twice: Sequence[str], path: Path) -> None:
     """Refuse a table with two columns of one name, because they are ambiguous."""
     if twice:
@@ -535,17 +574,23 @@ def _plain_column(column: pa.ChunkedArray) -> pd.Series:
         kind = column.type
     if any(is_plain(kind) for is_plain in _PLAIN_KINDS):
         return column.to_pandas()
-    return pd.Series(
-        [
-            None
-            if value is None
-            else (
-                value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
-            )
-            for value in column.to_pylist()
-        ],
-        dtype=object,
-    )
+    cells = []
+    for value in column.to_pylist():
+        if value is not None:
+            value = plain_text(value)
+        cells.append(value)
+    return pd.Series(cells, dtype=object)
+
+
+def plain_text(value: object) -> str:
+    """Return a cell as text; of bytes, foreign ones stay visible.
+
+    >>> plain_text(b"gemm"), plain_text([1, 2])
+    ('gemm', '[1, 2]')
+    """
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return str(value)
 
 
 def plain_rows(content_text: str, source: str) -> pd.DataFrame:

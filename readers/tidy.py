@@ -42,6 +42,7 @@ from .files import (
     decimal_commas,
     parquet_columns,
     parse_csv,
+    plain_cells,
     read_parquet,
     text,
     with_overlong,
@@ -93,7 +94,6 @@ _TOKEN_TIMES = (
     "ttft_ms",
     "tpot_ms",
 )  # of runs of serving, in ms unless the user states another unit
-_MOST_INTEGER = 10**300  # beyond it an integer is no float
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
@@ -107,7 +107,7 @@ def tidy_rows(
     Messages call it `source`; `campaign` is that of rows that state none. Raises DataError where no
     column is the operator, or no single one the duration.
     """
-    table = _written(table.rename(columns=dict(options.renames)))
+    table = plain_cells(table.rename(columns=dict(options.renames)))
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise DataError(
@@ -405,38 +405,6 @@ def _with_times(
         wrong = numbers.isna() & values.notna()
         rows[name] = numbers.astype(object).where(~wrong, values) if wrong.any() else numbers
     return rows, (duration, str(named[duration][1])) if duration else None
-
-
-def _written(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose truth values, complex numbers and integers beyond a float are as a file would have them.
-
-    pandas takes the first two for 1, and fails at the last.
-    """
-    changed = dict[str, pd.Series]()
-    for name in table.columns[[kind.kind in "Ob" for kind in _numpy_kinds(table)]]:
-        column = table[name]
-        if isinstance(column, pd.DataFrame):  # two of one name, which is refused
-            continue
-        if column.dtype == bool:
-            changed[name] = column.astype("str")
-            continue
-        odd = column.map(_is_no_plain_number)
-        if odd.any():
-            changed[name] = column.astype(object).mask(odd, column.map(str))
-    if changed:
-        return table.assign(**changed)
-    return table
-
-
-def _numpy_kinds(table: pd.DataFrame) -> list[np.dtype]:
-    plain = np.dtype(np.float64)
-    return [kind if isinstance(kind, np.dtype) else plain for kind in table.dtypes]
-
-
-def _is_no_plain_number(value: object) -> bool:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) > _MOST_INTEGER
-    return isinstance(value, bool | np.bool_ | complex | np.complexfloating)
 
 
 def _duration_if_needed(

@@ -217,7 +217,7 @@ def check_run_folder(folder: Path) -> None:
 def _metrics(folder: Path) -> dict[str, Any]:
     """Return valid metrics, sealed or not."""
     path = folder / METRICS
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # Path would raise for a name too long to be one
         raise ArtifactError(f"{folder} is not a folder: give the run folder that `train` wrote")
     if not path.exists():
         raise ArtifactError(

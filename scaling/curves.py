@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from os.path import isdir, isfile  # False of a name too long to be one, where those of Path raise
 from pathlib import Path
 from typing import Self
 
@@ -180,9 +181,9 @@ def read_curves(
     the sizes of a benchmark do not increase.
     """
     renames = values.assigned("rename", rename)
-    if path.is_dir():
+    if isdir(path):
         rows, notes = caliper_rows(path, scenario, renames)
-    elif path.is_file() and is_extrap(head(path)):
+    elif isfile(path) and is_extrap(head(path)):
         rows, notes = extrap_rows(path, scenario, renames)
     else:
         return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))

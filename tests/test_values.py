@@ -58,7 +58,7 @@ def test_texts_are_read(parse: Callable[[str, Any], object], text: Any, expected
         (values.counts, 4, [4]),
         (values.duration, 90, 90),
         (values.size, 1024, 1024),
-        (values.assigned, {"m": 1}, {"m": 1}),
+        (values.assigned, {"m": 1, "n": "x"}, {"m": "1", "n": "x"}),
         (values.repeated, (1, 2), [1, 2]),
         (values.names, None, None),
         (values.numbers, None, None),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -151,6 +152,15 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
         ) == [6, 9]
     assert results == [10 * task for task in range(8)]
     assert 8 <= len(list(tmp_path.iterdir())) <= 8 + 2  # what was begun, or done and not fetched
+
+
+def test_tasks_that_are_left_are_left_without_a_word() -> None:
+    with warnings.catch_warnings(record=True) as said, workers(2), pool() as each:
+        warnings.simplefilter("always")
+        results = each.map(pow, range(8), 2)
+        assert next(results) in [task**2 for task in range(8)]
+        results.close()  # type: ignore[attr-defined]
+    assert not [one for one in said if "still being processed" in str(one.message)]
 
 
 def test_what_tasks_share_may_be_of_any_type(cluster: Running) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
+from os import PathLike
 from os.path import isdir, isfile  # False of a name too long to be one, where those of Path raise
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +65,8 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
         return model
     if isinstance(model, Mapping):
         return from_config(model)
+    if not isinstance(model, str | PathLike):
+        raise DataError(f"a model must be a name, a file or a configuration, got {model!r}")
     path, name = Path(model), str(model)
     if path.suffix == ".json" or isdir(path):
         return _read(path / "config.json" if isdir(path) else path)
@@ -248,7 +251,7 @@ def _read(file: Path) -> Architecture:
 
 
 def _json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
+    if not isfile(file):
         problem = "holds no config.json: give the folder of a model, or the file of a workload"
         alone = file.name != "config.json"
         raise DataError(

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from os import PathLike, fspath
 from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import pandas as pd
 
 from ..errors import DataError, ParameterError, nearest
 from ..hardware import GPU, Network, find
@@ -291,15 +295,19 @@ def most_weights(model: Architecture) -> str:
 
 def stated_of(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return the stated fields; a DataError for an unknown one, with the nearest."""
-    stated = {
-        name: value
-        for name, value in given.items()
-        if not (value is None or value == "" or (isinstance(value, float) and value != value))
-    }
+    stated = {name: value for name, value in given.items() if not _is_blank(value)}
     for name in stated:
         if name not in names:
             raise DataError(f"unknown field {name!r}: {nearest(name, names)}")
     return stated
+
+
+def _is_blank(value: object) -> bool:
+    if isinstance(value, str):
+        return value == ""
+    if isinstance(value, float):
+        return value != value
+    return value is None or value is pd.NA
 
 
 def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,6 +321,8 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
         else:
             least = 1
         try:
+            if isinstance(values[name], bool | np.bool_):  # Python counts with them
+                raise TypeError
             number = float(values[name])
         except (TypeError, ValueError, OverflowError):
             raise ParameterError(name, f"must be a whole number, got {values[name]!r}") from None
@@ -331,6 +341,10 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
         if not 0 < number < float("inf"):
             raise ParameterError(name, f"must be above 0 and finite, got {values[name]}")
         values[name] = number
+    if "release" in values:
+        if not isinstance(values["release"], str | PathLike):
+            raise ParameterError("release", f"must be a name or a file, got {values['release']!r}")
+        values["release"] = fspath(values["release"])
     for name in (name for name in ("dtype", "kv_dtype") if name in values):
         values[name] = stored_format(name, values[name])
     words = {

@@ -273,6 +273,19 @@ def test_a_place_that_cannot_run_it_is_one_line_and_an_end(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("words", ["forecast llama-3.1-8b --gpu MI300X --batch 8", "ingest a.csv"])
+def test_what_reads_a_table_is_refused_before_libraries_fail_for_memory(
+    tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "a.csv").write_text("op,device,dtype,m,n,k,us\ngemm,MI300X,bf16,1,2,3,4\n")
+    command = f"ulimit -v 400000; {sys.executable} -m flopcast {words}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=3600
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "(ulimit -v)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code"), [("gpus MI300X", 0), ("train --help", 0), ("schema", 0), ("train", 2)]
 )

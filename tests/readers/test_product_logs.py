@@ -147,7 +147,7 @@ def test_settings_of_triton_kernels_are_work_to_predict(tmp_path: Path) -> None:
     for file in (experts, product):
         file.write_text(CONFIGS)
     asked, _ = read_rows([experts, product], timed=False, defaults={"model_dim": "64", "topk": "2"})
-    rows = asked.set_index(["op", "device"])
+    rows = asked.set_index(["op", "device"]).sort_index()
     layer = rows.loc[("moe", "MI300X")]
     assert layer[["tokens", "experts", "inter_dim", "model_dim", "topk"]].to_numpy().tolist() == [
         [1, 16, 128, 64, 2],

@@ -399,15 +399,29 @@ def test_a_mean_is_taken_where_a_total_stands_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["duration_us", "m"])
 @pytest.mark.parametrize(
-    "value", [10**400, True, np.True_, 1 + 2j], ids=["huge", "true", "numpy", "complex"]
+    "value",
+    [10**400, True, np.True_, 1 + 2j, b"\xff", np.array([1, 2]), [1, 2], {"a": 1}],
+    ids=["huge", "true", "numpy", "complex", "bytes", "array", "list", "dict"],
 )
 def test_a_cell_in_memory_that_is_no_number_rejects_its_row_alone(
     column: str, value: object
 ) -> None:
     rows = {"op": "gemm", "device": ["MI300X", "MI355X"], "dtype_a": "bf16"}
     sizes = {"m": [64, 64], "n": [64, 64], "k": [64, 64], "duration_us": [4.0, 5.0]}
-    frame = pd.DataFrame({**rows, **sizes}).astype({column: object})
-    frame.loc[0, column] = value
+    frame = pd.DataFrame({**rows, **sizes})
+    frame[column] = pd.Series([value, frame[column][1]], dtype=object)
     read = fc.read(frame)
     assert len(read.frame) == 1
     assert read.frame["device"].tolist() == ["MI355X"]
+
+
+@pytest.mark.parametrize("column", ["op", "device", "dtype_a", "kernel"])
+def test_words_in_memory_may_be_bytes_or_anything(column: str) -> None:
+    words = {"op": "gemm", "device": "MI300X", "dtype_a": "bf16", "kernel": "k"}
+    frame = pd.DataFrame({**words, "m": [64, 128], "n": 64, "k": 64, "duration_us": 4.0})
+    encoded = words[column].encode()
+    assert len(fc.read(frame.assign(**{column: [encoded, encoded]})).frame) == 2
+    for odd in (b"\xff", np.array(["x", "y"]), ["x"]):
+        frame[column] = pd.Series([odd, words[column]], dtype=object)
+        read = fc.read(frame)
+        assert len(read.frame) + len(read.rejected) == 2

@@ -1,0 +1,114 @@
+"""Values of the wrong type, and cells that no file could hold, are refused in one line by every function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import FlopcastError, ParameterError
+from flopcast.tests.readers.kineto.made_up import write_trace
+
+ODD = [10**400, 1 + 2j, [1], {"a": 1}, {1}, b"\xff", np.array([1, 2]), pd.NA, object(), "x" * 400]
+SERVED: dict[str, Any] = {"gpu": "MI300X", "batch": 8, "input_len": 128, "output_len": 64}
+
+
+def answers(*given: Any, **asked: Any) -> int:
+    """Return how many settings have an answer; a refusal has none."""
+    try:
+        table = fc.forecast(*given, **asked).table
+    except FlopcastError:
+        return 0
+    return int(table["predicted"].notna().sum())
+
+
+@pytest.mark.parametrize("column", ["model", "gpu", "batch", "dtype", "measured"])
+def test_a_case_of_an_odd_value_is_refused(column: str) -> None:
+    for odd in ODD:
+        cases = pd.DataFrame([{"model": "llama-3.1-8b", **SERVED, "dtype": "bf16", "measured": 1}])
+        cases[column] = pd.Series([odd], dtype=object)
+        if odd is pd.NA and column in ("dtype", "measured"):  # may be left out
+            assert answers(cases=cases) == 1
+            continue
+        assert not answers(cases=cases)
+
+
+@pytest.mark.parametrize("name", ["need", "release", "tp"])
+def test_a_keyword_of_an_odd_value_is_refused_by_its_name(name: str) -> None:
+    for odd in ODD:
+        asked = {**SERVED, name: odd}
+        if name == "tp" and isinstance(odd, list | np.ndarray | set):  # several are a grid
+            continue
+        if name != "need" and odd is pd.NA:
+            assert answers("llama-3.1-8b", **asked) == 1
+            continue
+        assert not answers("llama-3.1-8b", **asked)
+
+
+@pytest.mark.parametrize("name", ["gpus", "batch", "tp"])
+@pytest.mark.parametrize("true", [True, np.True_])
+def test_a_truth_value_is_no_count(name: str, true: object) -> None:
+    with pytest.raises(ParameterError, match=f"{name} must be a whole number"):
+        fc.forecast("llama-3.1-8b", **{**SERVED, name: true})
+
+
+def loaded(odd: Any) -> object:
+    return fc.load(odd)
+
+
+def trained_by_processes(odd: Any) -> object:
+    return fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=odd)
+
+
+def validated(odd: Any) -> object:
+    return fc.validate(where={"m": (None, 64)}, replicates=odd)
+
+
+@pytest.mark.parametrize("ask", [loaded, trained_by_processes, validated])
+def test_what_is_no_path_and_no_number_is_refused(ask: Callable[[Any], object]) -> None:
+    for odd in ODD:
+        if ask is validated and isinstance(odd, int):  # it would take for ever
+            continue
+        with pytest.raises(FlopcastError):
+            ask(odd)
+
+
+def test_a_default_is_text_or_a_number() -> None:
+    rows = pd.DataFrame({"op": "gemm", "dtype": "bf16", "m": [16], "n": 16, "k": 16, "us": 2.0})
+    for odd in ODD:
+        if isinstance(odd, str | int):
+            assert fc.read(rows, default={"device": odd}).frame["device"].tolist() == [str(odd)]
+            continue
+        with pytest.raises(ParameterError, match="default must be text or a number for device"):
+            fc.read(rows, default={"device": odd})
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 400, "x" * 400 + ".json", "a\0b", "MI300X," * 60 + "MI300X"]
+)
+def test_a_name_that_cannot_be_that_of_a_file_is_no_file(name: str) -> None:
+    asks: list[Callable[[], object]] = [
+        lambda: fc.read(name),
+        lambda: fc.load(name),
+        lambda: fc.show(name),
+        lambda: fc.compare(name, name),
+        lambda: fc.scale(name, fit=[8, 16]),
+        lambda: fc.read_predictions(name),
+        lambda: fc.forecast(name, **SERVED),
+    ]
+    for ask in asks:
+        with pytest.raises(FlopcastError):
+            ask()
+
+
+def test_many_devices_are_not_taken_for_a_file(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "trace.json")
+    devices = ",".join(["MI355X", "H100", "H200", "B200", "MI325X"])
+    assert len(devices * 12) > 255  # as long as no name of a file
+    with pytest.raises(FlopcastError, match="MI355X"):
+        fc.project_each(trace, ",".join([devices] * 12))
