@@ -1,33 +1,35 @@
 """The best model of a suite and its honest error: what choosing the smallest of many errors costs is taken back.
 
-The smallest E_out of the table is too good to be true, because the same rows chose the model and
-scored it. BBC-CV corrects it without fitting anything again: on each bootstrap sample of the
-out-of-fold errors a model is chosen by the same rule, and its error on the rows that the sample
-left out is what the choice is worth.
+The smallest E_out of the table is too good to be true: the same rows chose the model and scored it.
+BBC-CV corrects it without fitting anything again. On each bootstrap sample of the out-of-fold
+errors a model is chosen by the same rule. Its error on the rows that the sample left out is what
+the choice is worth.
 
-The rule is that of one standard error: of the models whose E_out is above the smallest by no more
-than one standard error of the paired difference (over groups, where groups are left out), the one
-named first in ``preference`` is taken: the order of ``Candidate.preference`` in `models.suite`.
-Where none has one (the literature's suite) the smallest wins. A prior worth `CAUTION` groups (or
-rows) favours the cautious model: of more groups n the reach is ``sqrt(CAUTION / n)`` standard
-errors. A
-simple law (a baseline) whose E_out is no larger than that of the model so chosen is taken instead
-of it. Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the
-place of E_out in that rule. With few groups the smallest error of many is mostly luck, and the rule
-lets luck decide only between models that are liked alike. Where evidence from other data speaks for
-one model, that ``default`` is kept unless the smallest E_out is below its own by more than
-`DEFAULT_ERRORS` standard errors, a simple law's too. Where groups are left out each has one vote,
-whatever its rows (where they come in families, `campaigns`, whole families are resampled), and of
-many models the ``contenders`` alone may be chosen: the price is that of
-choosing among them.
+The rule is that of one standard error:
+
+- Of the models whose E_out is within one standard error of the smallest, the one named first in
+  ``preference`` is taken (``Candidate.preference`` in `models.suite`). The error is that of the
+  paired difference, over groups where groups are left out. Where no model has a preference (the
+  literature's suite) the smallest E_out wins.
+- A prior worth `CAUTION` groups (or rows) favours the cautious model: of more groups n the reach is
+  ``sqrt(CAUTION / n)`` standard errors. With few groups the smallest error of many is mostly luck,
+  and the rule lets luck decide only between models that are liked alike.
+- A simple law (a baseline) is taken instead if its E_out is no larger.
+- Where evidence from other data speaks for one model, that ``default`` is kept unless the smallest
+  E_out, a simple law's too, is below its own by more than `DEFAULT_ERRORS` standard errors.
+- Where groups are left out each has one vote, whatever its rows. Where they come in families
+  (`campaigns`), whole families are resampled. Of many models the ``contenders`` alone may be
+  chosen, and the price is that of choosing among them.
+- Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of
+  E_out.
 
 The interval of the honest error is that of Student's t on the logarithmic scale, with the effective
 number of groups: a mean of few unequal groups has a long upper tail. The winner's own variance is
-too small, as what made it win is luck in part, so the median over the best third of the models is
-taken where it is larger. Models of ``k`` folds learnt from the part ``1 - 1 / k`` of the rows that
-the saved one learns from: errors fall with the root of the rows at most, as those of parametric
-fits do, so the lower end is lower by the factor ``sqrt(1 - 1 / k)``. What might as well be best is
-told by `ties`, over the same units: it has no part in the choice.
+too small, as luck is part of what made it win; the median over the best third of the models is
+taken where it is larger. Models of ``k`` folds learn from the part ``1 - 1 / k`` of the rows that
+the saved one learns from. Errors fall with the root of the rows at most, as those of parametric
+fits do, so the lower end is lower by the factor ``sqrt(1 - 1 / k)``. Which models might as well be
+best is said by `ties`, over the same units: it has no part in the choice.
 
 References
 ----------

@@ -1,11 +1,15 @@
 """What a run states of the error of rows that it is asked about: of each kind of row its own error, mixed as asked.
 
-The honest error of a selection is a mean over the rows that were trained, most of which are of the
-largest groups and some beyond the range of all others. Who asks for other rows gets another error.
-So the selection states it in parts (``parts`` of `selection.select`): of known groups by their
-trained rows, in the strata that intervals have (`interval_scale.STRATA`); of new groups within the
-trained range and beyond it; of new campaigns as a whole. The error of rows that are asked for is
-the mean of their parts' errors, each counted as often as it is asked for.
+The honest error of a selection is a mean over the rows that were trained. Most of these are of the
+largest groups, and some lie beyond the range of all others, so other rows have another error. The
+selection therefore states it in parts (``parts`` of `selection.select`):
+
+- of known groups by their trained rows, in the strata of intervals (`interval_scale.STRATA`);
+- of new groups within the trained range, and beyond it;
+- of new campaigns as a whole.
+
+The error of rows that are asked for is the mean of their parts' errors, each counted as often as it
+is asked for.
 
 Nothing is stated of rows beyond the trained range, of new devices, or of a run that was corrected
 afterwards.
