@@ -193,7 +193,7 @@ _MOST_JOBS: Final = 100_000  # processes, more than any machine runs
 def check_jobs(jobs: int) -> None:
     """Refuse what is no number of processes, or one that starts none: a ParameterError says so."""
     whole = isinstance(jobs, Integral) and not isinstance(jobs, bool)
-    if not whole or jobs == 0 or abs(jobs) > _MOST_JOBS:
+    if not whole or jobs == 0 or abs(int(jobs)) > _MOST_JOBS:
         problem = f"must be a number of processes, or -1 for one per core, got {jobs!r:.40}"
         raise ParameterError("jobs", problem)
 

@@ -614,7 +614,9 @@ def surveyed(files: Sequence[DataFile]) -> Iterator[Surveyed | DataError]:
 def survey(path: Path) -> Surveyed:
     """Return the contents of a table, from its columns alone."""
     with open_parquet(path, 2**40) as file:
-        table = Columns(file.read(), path)
+        content = file.read()
+        content.validate(full=True)  # text of foreign bytes
+        table = Columns(content, path)
     name = kind_of(table.path)
     kind = KINDS.get(name)
     origin, times = origin_of(table), _time(table, kind)

@@ -177,7 +177,9 @@ def _read(file: Path) -> tuple[pa.Table, dict[str, str]]:
             raise _RefusedError(f"it has {kept.num_rows:,} runs, more than {MOST_RUNS:,}")
         names = opened.schema_arrow.names
         check_names(sorted({name for name in names if names.count(name) > 1}), file)
-        return whole_table(opened, file, TABLE_BYTES), texts
+        table = whole_table(opened, file, TABLE_BYTES)
+        table.validate(full=True)  # text of foreign bytes
+        return table, texts
 
 
 def _decoded(name: str, texts: Mapping[str, str]) -> Any:

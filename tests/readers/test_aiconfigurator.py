@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import flopcast as fc
@@ -315,6 +317,16 @@ def test_the_survey_finds_spikes_doubles_and_zeros(tmp_path: Path) -> None:
     assert (found.spikes, found.doubles, found.zeros, found.op) == (1, 2, 1, "gemm")
     assert found.apart == pytest.approx(1.5)
     assert found.rows == {("H100 SXM5", "vllm", "0.24.0"): 7}
+
+
+def test_text_of_foreign_bytes_is_refused_by_the_survey(tmp_path: Path) -> None:
+    path = table(tmp_path, "gemm", GEMM)
+    sound = pq.read_table(path)
+    foreign = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    place = sound.column_names.index("device")
+    pq.write_table(sound.set_column(place, "device", foreign), path)
+    with pytest.raises(DataError, match="UTF8"):
+        survey(path)
 
 
 def test_a_folder_of_tables_is_counted_by_operator_device_and_engine(tmp_path: Path) -> None:

@@ -148,6 +148,19 @@ def test_a_file_that_unpacks_to_more_than_any_model_is_refused_before_it_is_read
         load(tmp_path / "own.parquet")
 
 
+def test_text_of_foreign_bytes_is_refused(saved: Path, tmp_path: Path) -> None:
+    table, kept = pq.read_table(saved), pq.read_metadata(saved).metadata
+    foreign = pa.array([b"\xff"] * table.num_rows, pa.binary()).view(pa.string())
+    place = table.column_names.index("device")
+    changed = table.set_column(place, "device", foreign).replace_schema_metadata()
+    texts = {name: text for name, text in kept.items() if name != b"ARROW:schema"}
+    with pq.ParquetWriter(tmp_path / "own.parquet", changed.schema) as writer:
+        writer.write_table(changed)
+        writer.add_key_value_metadata(texts)
+    with pytest.raises(DataError, match="UTF8"):
+        load(tmp_path / "own.parquet")
+
+
 def test_an_edit_is_found_and_a_file_without_a_seal_is_refused(saved: Path, tmp_path: Path) -> None:
     table, kept = pq.read_table(saved), pq.read_metadata(saved).metadata
     texts = {name: text for name, text in kept.items() if name != b"ARROW:schema"}
