@@ -16,6 +16,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from ..errors import DataError, UnknownGPUError
 from .spec import FIGURES, GPU, PEAKS, read_table
@@ -273,9 +274,8 @@ def _plain(name: str) -> str:
     MI300X OAM" on some systems and leave the last word out on others
     (github.com/vllm-project/vllm/pull/13438).
     """
-    return (
-        re.sub(r"[\s_()-]+", " ", name.casefold()).strip().removesuffix(" vf").removesuffix(" oam")
-    )
+    words = re.sub(r"[\s_()-]+", " ", normalize("NFKC", name).casefold()).strip()
+    return words.removesuffix(" vf").removesuffix(" oam")
 
 
 def _bare(plain: str) -> str:

@@ -138,6 +138,11 @@ def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
                 raise DataError(f"{key} must be a text in quotes, got {value!r}", source=where)
             if key == "name" and not value.strip():
                 raise DataError("name must not be empty", source=where)
+            if key == "name" and not value.isprintable():
+                raise DataError(
+                    f"name must be of letters and signs that can be seen, got {value!a}",
+                    source=where,
+                )
             fields[key] = value
         elif key in LISTS:
             if not isinstance(value, list | tuple) or not all(

@@ -259,7 +259,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path):
         find(tmp_path / "binary.toml")
 
 
-@pytest.mark.parametrize("name", ["MI355X", "mi355x", "AMD Instinct MI355X"])
+@pytest.mark.parametrize("name", ["MI355X", "mi355x", "AMD Instinct MI355X", "ＭＩ355X"])
 def test_ones_own_gpu_under_the_name_of_a_known_one_says_that_it_is_ones_own(
     name: str, tmp_path: Path
 ) -> None:
@@ -270,3 +270,11 @@ def test_ones_own_gpu_under_the_name_of_a_known_one_says_that_it_is_ones_own(
     assert find(find(file)) == find(file)
     assert find(replace(find("MI355X"), memory_bw_gbs=1.0)).name == "MI355X (your own)"
     assert find(find("MI355X")) is find("MI355X")
+
+
+@pytest.mark.parametrize("sign", ["\\u200b", "\\u202e", "\\u00a0", "\\u001b[2J", "\\n"])
+def test_a_name_with_signs_that_cannot_be_seen_is_refused(sign: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(f'name = "MI355X{sign}"\nbased_on = "MI355X"\nmemory_bw_gbs = 1\n')
+    with pytest.raises(DataError, match="that can be seen"):
+        find(file)
