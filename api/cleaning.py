@@ -88,7 +88,8 @@ class Cleaning(Result, CleanedTraces):
             write_table(table, Path(out), dumps(self.document().data, missing=True))
 
     def __repr__(self) -> str:
-        kept, gone = len(self.cleaned.dispatches), len(self.removed)
+        kept = len(self.cleaned.dispatches)
+        gone = len(self.removed)
         return (
             f"<Cleaning of {counted(len(self.sources), 'trace')}: {kept} activities kept, {gone} "
             "left out>"

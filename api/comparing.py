@@ -590,7 +590,8 @@ def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     Between one pair of GPUs classes by one law err alike, and so do figures and the CPU's speed
     that are as sure.
     """
-    sides, laws = [], []
+    sides = []
+    laws = []
     for one in (first, second):
         interval = one["interval"]
         reach = 2 * float(ndtri((1 + interval["level"]) / 2))
@@ -652,7 +653,8 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             raise DataError(
                 f"{one['unit']} and {other['unit']} cannot be compared: give forecasts of one kind"
             )
-        values, estimates = [], []
+        values: list[Any] = []
+        estimates: list[Any] = []
         for each, level in ((one, first["level"]), (other, second["level"])):
             values.append((each["predicted"], each["lower"], each["upper"]))
             whole = math.log(each["upper"] / each["lower"]) / (2 * float(ndtri((1 + level) / 2)))
@@ -716,7 +718,8 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     alike |= one_factor & (sides[0]["target"] == sides[1]["target"])
     spreads = [_sigmas(side, names) for side in sides]
     common = np.where(alike, np.minimum(*spreads), 0.0)
-    values, each = [], []
+    values = []
+    each = []
     for side, sigmas in zip(sides, spreads, strict=True):
         ends = side[[*names.values()]].to_numpy(dtype=float)
         apart = np.sqrt(np.maximum(sigmas**2 - common**2, 0.0))
@@ -740,7 +743,8 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     titles = [f"all {len(alike):,} rows", *(workload(row) for row in sides[0].to_dict("records"))]
     if targets[0] != targets[1]:
         titles[0] = f"{titles[0]}, {targets[0]} → {targets[1]}"
-    unit, common = quantity(metrics[0]).suffix, frozenset(f"True {of}" for of in group)
+    unit = quantity(metrics[0]).suffix
+    common = frozenset(f"True {of}" for of in group)
     shared = [common, *(frozenset(["True"] if same else []) for same in alike)]
     return [(what, unit, *rest) for what, *rest in zip(titles, *values, *each, shared, strict=True)]
 

@@ -681,7 +681,9 @@ def calibrate(
         )
     columns = dict.fromkeys(column for _, case in asked for column in case)
     runs = pd.DataFrame([dict.fromkeys(columns, "") | case for _, case in asked])
-    parts, seconds, settings = [], [], []
+    parts = []
+    seconds = []
+    settings = []
     for place, case in asked:
         try:
             measured = float(case.pop(MEASURED))
@@ -733,7 +735,8 @@ def calibrate(
     return replace(CalibratedRelease.from_fields(fitted), cases=runs)
 
 
-_FAR, _UNMET = 30.0, 2.0
+_FAR = 30.0
+_UNMET = 2.0
 """Times that a run may differ from what was forecast of it: more is a slip of units, of a thousand
 in most cases; and from the constants fitted to all runs: where they miss one by more, they are
 those of none. Judgements."""
@@ -750,7 +753,8 @@ def _runs(
     from ..readers.reading import check_renames
     from .tables import items
 
-    given, names = items(cases, "cases"), values.assigned("rename", rename)
+    given = items(cases, "cases")
+    names = values.assigned("rename", rename)
     if not given:
         raise ParameterError("cases", "must be one file, folder or table at least")
     tables = [one for one in given if isinstance(one, pd.DataFrame)]

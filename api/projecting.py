@@ -214,7 +214,8 @@ class ProjectedTrace(Result):
             self_ns.round().to_numpy(dtype=np.int64),
             calls,
         )
-        origin, rates = projection.graph.origin_ns, self.result.rates
+        origin = projection.graph.origin_ns
+        rates = self.result.rates
         tracks = [
             (name, times + origin, values) for name, times, values in counters(projection, rates)
         ]
@@ -238,7 +239,8 @@ class ProjectedTrace(Result):
             raise ParameterError(
                 "phases", "must be off for Chakra traces, which have every activity"
             )
-        activities, world = projection.activities, projection.laws.world
+        activities = projection.activities
+        world = projection.laws.world
         if world is not None:
             activities = activities.assign(group_size=world.ranks_of(activities))
         start_ns, _ = projected_times(projection)
@@ -947,10 +949,8 @@ def project_job(
     """
     check_sample(interval, samples)
     check_number("seed", seed, 0)
-    wanted, host_gpu = (
-        None if target is None else device(target, "target"),
-        None if host is None else device(host, "host"),
-    )
+    wanted = None if target is None else device(target, "target")
+    host_gpu = None if host is None else device(host, "host")
     reading = Options(
         defaults=values.assigned("default", default),
         calls=True,

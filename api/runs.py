@@ -416,15 +416,18 @@ class Run(Result):
         return figures.trees(trees)
 
     def __repr__(self) -> str:
-        data, selected = self.metrics["data"], self.selected
+        data = self.metrics["data"]
+        selected = self.selected
         devices = title_of(data) if data["host"] else data["target"]
         best = f"{selected['name']}, E_out {selected['e_out']:.3g} %"
         return f"<Run {devices}, {data['metric']}: {'; '.join([best, *origin(self.provenance)])}>"
 
     def _repr_html_(self) -> str:
         shown = ["scheme", "kind", "name", "e_out", "median_ape", "max_ape", "ir_10", "ir_20"]
-        table, chosen = self.table, self.metrics["model"]["scheme"]
-        here, best = table["scheme"] == chosen, table["name"] == self.selected["name"]
+        table = self.table
+        chosen = self.metrics["model"]["scheme"]
+        here = table["scheme"] == chosen
+        best = table["name"] == self.selected["name"]
         place = np.select([here & best, here & (table["kind"] == "baseline"), here], [0, 1, 2], 3)
         table = table.assign(place=place).sort_values(["place", "scheme", "e_out"], kind="stable")
         first = table[table["scheme"].eq(chosen) & table["e_out"].notna()].head(_BARS)
@@ -475,9 +478,11 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     trained = given.trained
     recipe = trained.recipe
     if recipe.host is not None or trained.prior is not None:
-        what, without = "has a prior itself", "a prior"
+        what = "has a prior itself"
+        without = "a prior"
         if recipe.host is not None:
-            what, without = f"predicts from what {recipe.host.name} measured", "a host"
+            what = f"predicts from what {recipe.host.name} measured"
+            without = "a host"
         other = (
             f"train one over other devices than the target, without {without}, and start from that"
         )
@@ -619,7 +624,8 @@ def show(
     if plot:
         metrics, predictions = read_run(folder)
     else:
-        metrics, predictions = read_metrics(folder), None
+        metrics = read_metrics(folder)
+        predictions = None
     return Answer(
         training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot)
     )

@@ -312,17 +312,21 @@ def scale_counters(
     for size in () if sizes is None else sizes:
         if not (isinstance(size, Real) and 0 < size < float("inf")):
             raise ParameterError("sizes", f"must be numbers above 0, got {size!r:.40}")
-    parts, before, rejected = [], dict[float, object](), Counter[str]()
+    parts = []
+    before = dict[float, object]()
+    rejected = Counter[str]()
     for folder, size in zip(
         folders, [None] * len(folders) if sizes is None else sizes, strict=True
     ):
         name = folder if isinstance(folder, Path) else "a table"
         try:
             if (log := simulator_log(folder)) is not None:
-                part, reasons = simulated_rows(log, size), dict[str, int]()
+                part = simulated_rows(log, size)
+                reasons = dict[str, int]()
             else:
                 measured = load_measurements(folder, default=default)
-                part, reasons = counted_rows(measured.frame, size), measured.rejected_by_reason
+                part = counted_rows(measured.frame, size)
+                reasons = measured.rejected_by_reason
         except DataError as error:
             if isinstance(error, ParameterError) or str(name) in str(error):
                 raise

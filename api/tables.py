@@ -345,10 +345,8 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    stated, asked = (
-        (values.assigned("unit", unit), values.assigned("default", default)),
-        () if any(map(Comparison.means_all, only)) else only,
-    )
+    stated = (values.assigned("unit", unit), values.assigned("default", default))
+    asked = () if any(map(Comparison.means_all, only)) else only
     options = readers.Options(
         *stated,
         timed,

@@ -207,7 +207,8 @@ def train(
     >>> run.metrics["data"]["metric"]
     'duration_us'
     """
-    started, asked = time.perf_counter(), command or call_text(train, locals())
+    started = time.perf_counter()
+    asked = command or call_text(train, locals())
     check_jobs(jobs)
     check_number("seed", seed, 0)
     check_quick(quick, models, without, suite)

@@ -87,7 +87,8 @@ def load(name: str) -> Any:
     if name in VERBS:
         from .derived import derive  # here: other commands need none of it
 
-        made, examples = _single(name, derive(name)), VERBS[name].examples
+        made = _single(name, derive(name))
+        examples = VERBS[name].examples
     else:
         module = import_module(f".{name}", __package__)
         examples = getattr(module, "EXAMPLES", ())

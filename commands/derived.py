@@ -170,10 +170,12 @@ def derive(name: str) -> Callable[..., None]:
         for keyword in further.keywords:
             if not _is_argument(keyword):
                 keywords.setdefault(keyword.name, keyword)
-    doing, first = "", verb.doing
+    doing = ""
+    first = verb.doing
     terminal = list(verb.shows)
     if "progress" in keywords:
-        doing, first = verb.doing or name, ""
+        doing = verb.doing or name
+        first = ""
         terminal.append("quiet")
     asked = [keyword for keyword in keywords.values() if keyword.name not in NOT_ASKED]
 
@@ -229,7 +231,8 @@ def with_options_of(
     derived.sort(key=lambda parameter: _panel(parameter, panels))
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
-        first, last = [], []
+        first = []
+        last = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 last.append(parameter)
@@ -282,9 +285,11 @@ def _declared_parameter(
     shown: str | bool = True
     default = keyword.default
     if isinstance(default, tuple):
-        shown, default = ",".join(map(str, default)) or False, None
+        shown = ",".join(map(str, default)) or False
+        default = None
     elif default is None or default is WORKED_OUT:
-        shown, default = keyword.shown or False, None
+        shown = keyword.shown or False
+        default = None
     text = keyword.help
     if kind.parsed == list[str] or kind.parsed == list[Path]:
         text = f"{text} {opt.AGAIN}"
@@ -292,7 +297,8 @@ def _declared_parameter(
     if kind.parsed is bool or others:
         spelt = " ".join(map(_spelt, (keyword.name, *others)))
     if kind.parsed is bool and "True" in (str(keyword.default), keyword.shown):
-        spelt, shown = f"{spelt}/--no-{_spelt(keyword.name)[2:]}", keyword.name.replace("_", "-")
+        spelt = f"{spelt}/--no-{_spelt(keyword.name)[2:]}"
+        shown = keyword.name.replace("_", "-")
     option = opt.option(
         text, kind.metavar, panel, shown=shown, spelt=spelt, autocompletion=kind.completed
     )
@@ -453,7 +459,8 @@ def _finish(
     """Write the result where one is asked for, and show it with what was written."""
     from ..report.terminal import show
 
-    written, rows = [*result.saved_besides], None
+    written = [*result.saved_besides]
+    rows = None
     if out is not None and VERBS[name].suffixes:
         result.save(out)
         written.append(out)

@@ -33,7 +33,8 @@ def command(
     **given: Any,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
-    dispatches, parts = given["dispatches"], given["parts"]
+    dispatches = given["dispatches"]
+    parts = given["parts"]
     if out is not None and (out.suffix or dispatches) and not parts:
         check_table(out, data=data)
     settings = as_taken("ingest", given)

@@ -91,7 +91,8 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
 
     check_table_path(out)
     given = {name: value for name, value in context.params.items() if value not in (None, False)}
-    device, shapes = given.get("device"), given.pop("shapes", None)
+    device = given.get("device")
+    shapes = given.pop("shapes", None)
     if not (backend := Backend(import_torch(), device)).is_gpu:
         raise DataError("--cus measures parts of a GPU, and PyTorch sees none here")
     name = given.get("device_name") or canonical_device(backend.gpu_name)[0]

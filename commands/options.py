@@ -501,12 +501,15 @@ MODEL: Final = "MODEL"
 
 def command_line(context: typer.Context) -> str:
     """Return the command as it was called, options in full and in the order of the help, without `_SHOWN_ONLY`."""
-    named, at = [str(context.command.name)], context.parent
+    named = [str(context.command.name)]
+    at = context.parent
     while at is not None and at.parent is not None:
-        named, at = [str(at.info_name), *named], at.parent
+        named = [str(at.info_name), *named]
+        at = at.parent
     words = ["flopcast", *(one for one in named if one != MODEL)]
     for parameter in context.command.params:
-        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        name = str(parameter.name)
+        value = context.params.get(str(parameter.name))
         source = context.get_parameter_source(name)
         if name in _SHOWN_ONLY or source is None or source.name != "COMMANDLINE":
             continue

@@ -86,24 +86,23 @@ def command(
         for name, run in runs.items():
             needs[name] = needed(run, need, *data, **rows).told
     if isinstance(trained, Runs):
-        document, files = trained.document(out), TARGETS
+        document = trained.document(out)
+        files = TARGETS
         if needs:
             document = document.with_remarks("need", needs)
     else:
         from ..report.training import training_document
 
-        document, files = (
-            training_document(
-                trained.metrics,
-                trained.predictions,
-                rank=top,
-                run=out,
-                saved=out is not None,
-                every=every,
-                plot=plot,
-            ),
-            (REPORT, METRICS, PREDICTIONS, MODEL),
+        document = training_document(
+            trained.metrics,
+            trained.predictions,
+            rank=top,
+            run=out,
+            saved=out is not None,
+            every=every,
+            plot=plot,
         )
+        files = (REPORT, METRICS, PREDICTIONS, MODEL)
         for remark in needs.values():
             document = document.with_remark("need", remark)
     written = [out / name for name in files if out is not None]

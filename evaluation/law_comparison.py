@@ -65,7 +65,8 @@ def slope_test(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> SlopeTest | 
        cluster-robust inference", Journal of Applied Econometrics 38(5), 2023.
     .. [2] W. A. Fuller, "Measurement Error Models", Wiley, 1987, section 1.1.
     """
-    u, v = np.log(x), np.log(y)
+    u = np.log(x)
+    v = np.log(y)
     if np.ptp(u) < _ALIKE:
         return None
     _, codes = np.unique(groups, return_inverse=True)
@@ -170,9 +171,11 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
         logs = np.clip(logs, -3 * robust, 3 * robust)
     else:
         logs = logs
-    means, free = np.bincount(codes, logs) / sizes, max(len(logs) - len(sizes), 1)
+    means = np.bincount(codes, logs) / sizes
+    free = max(len(logs) - len(sizes), 1)
     within = float(np.sum((logs - means[codes]) ** 2)) / free
-    between, inner = float(np.var(means, ddof=1)), within * (1 - float(np.mean(1 / sizes)))
+    between = float(np.var(means, ddof=1))
+    inner = within * (1 - float(np.mean(1 / sizes)))
     limit = (np.log1p(margin) / z) ** 2 + min(within, NOISE**2)
     if between + inner == 0:
         return 0.0, float(len(sizes) - 1)
@@ -247,7 +250,8 @@ def compare_laws(
     mape = ape.mean(axis=0)
     units = groups if campaigns is None else campaigns
     draws = bootstrap(lambda rows: ape[rows].mean(axis=0), units, replicates=replicates, seed=seed)
-    level, count = 1 - 2 * ALPHA, effective_groups(units)
+    level = 1 - 2 * ALPHA
+    count = effective_groups(units)
     lower, upper = percentile_interval(draws, count, level=level)
     tied = tied_with_best(ape, np.unique(units, return_inverse=True)[1])
     return tuple(

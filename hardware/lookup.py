@@ -188,7 +188,8 @@ def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
     if len(given) != 1:
         return {}
     (other,) = (name for name in _LINKS if name not in given)
-    ours, others = getattr(gpu, given[0]), getattr(gpu, other)
+    ours = getattr(gpu, given[0])
+    others = getattr(gpu, other)
     if ours is None or others is None:
         return {}
     return {other: others * changed[given[0]] / ours}

@@ -107,7 +107,8 @@ def _network(table: Mapping[str, Any], where: str) -> Network:
             raise DataError(
                 f"{key} must be a number from 1e-6 up to 1e15, got {value!r:.40}", source=where
             )
-    nodes, between = table.get("node_gpus"), {"network_gbs", "network_us"} & table.keys()
+    nodes = table.get("node_gpus")
+    between = {"network_gbs", "network_us"} & table.keys()
     if nodes is None and between:
         raise DataError(f"{min(between)} needs node_gpus: how many GPUs share a node", source=where)
     if nodes is not None and ("network_gbs" not in table or nodes != int(nodes)):

@@ -69,7 +69,8 @@ def scaling_laws(
     if rows is not None and (comparison.is_many or comparison.has_many_hosts):
         parts = []
         for from_gpu, to_gpu, places in each_pair(rows, host, target):
-            part, values = work.take(places), host_values[places]
+            part = work.take(places)
+            values = host_values[places]
             table = scaling_laws(metric, part, values, from_gpu, to_gpu, None, more)
             parts.append((places, table))
         return _joined(parts, len(work), list(laws))
@@ -137,7 +138,8 @@ def _joined(
     names: list[str],
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return laws of parts of so many rows, by their positions, as one table; NaN in rows of no part."""
-    laws, notes = pd.DataFrame(np.nan, pd.RangeIndex(count), names), dict[str, list[str]]()
+    laws = pd.DataFrame(np.nan, pd.RangeIndex(count), names)
+    notes = dict[str, list[str]]()
     for places, (part, lacking) in parts:
         laws.iloc[places] = part.to_numpy()
         for name, why in lacking.items():
@@ -208,7 +210,8 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     check_law(law)
     asked, wide = (find_law(name).scaled(rows, pair) for name in (law, BANDWIDTH))
     linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
-    usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
+    usable = np.isfinite(asked.factor) & ~linked
+    fallback = np.isfinite(wide.factor)
     reasons = chosen([linked], [OVER_PCIE], asked.why)
     pairs = zip(reasons, chosen([usable | fallback], [None], wide.why), strict=True)
     why = (

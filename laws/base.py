@@ -67,7 +67,8 @@ class Overhead:
         ).astype(np.float64)
 
 
-_KERNEL, _DISPATCH = constant("launch.empty_queue").by, constant("launch.dispatch").by
+_KERNEL = constant("launch.empty_queue").by
+_DISPATCH = constant("launch.dispatch").by
 OVERHEADS: Final[Mapping[str, Overhead]] = {
     "AMD": Overhead(_KERNEL["AMD"], _DISPATCH["AMD"], inside=True),
     "NVIDIA": Overhead(_KERNEL["NVIDIA"], _DISPATCH["NVIDIA"], inside=False),
@@ -84,7 +85,8 @@ def overheads_of(
     ``overheads`` are by vendor, `OVERHEADS` by default.
     """
     by_vendor = OVERHEADS if overheads is None else overheads
-    ours, others = by_vendor.get(host.vendor), by_vendor.get(target.vendor)
+    ours = by_vendor.get(host.vendor)
+    others = by_vendor.get(target.vendor)
     return ours or others or _NONE, others or ours or _NONE
 
 

@@ -34,7 +34,10 @@ SPREAD = constant("power.products").spread
 class Tdp(DeviceLaw):
     """The board power in every row, W."""
 
-    name, title, alone, scales = "tdp", "TDP", True, True
+    name = "tdp"
+    title = "TDP"
+    alone = True
+    scales = True
     needs = ("tdp_w",)
     source = "the same share of the board power on either device"
     metric = "power_w"

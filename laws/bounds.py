@@ -149,11 +149,13 @@ def best_tile(work: Work, cus: Any) -> Quantised:
 
     That is what finishes first; of equals the first.
     """
-    least, chosen = np.full(len(work), np.inf), np.zeros(len(work), dtype=np.int64)
+    least = np.full(len(work), np.inf)
+    chosen = np.zeros(len(work), dtype=np.int64)
     rows = {side: np.ceil(work.m / side) for side in SIDES}
     cols = {side: np.ceil(work.n / side) for side in SIDES}
     parts = {split: _part(work, split) for split in SPLITS}
-    batch, products = np.ceil(work.batch), work.batch * work.m * work.n * work.k
+    batch = np.ceil(work.batch)
+    products = work.batch * work.m * work.n * work.k
     for place, ((tall, wide), split) in enumerate(_CHOICES):
         stretch = rows[tall] * cols[wide]
         for factor in (batch, split):
@@ -223,7 +225,8 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     code = sides.groupby(list(sides.columns), sort=False).ngroup().to_numpy()
     first = np.unique(code, return_index=True)[1]
     once = part.take(first)
-    fixed, best = quantise(once, gpu.cus, (QUERIES, QUERIES)), best_tile(once, gpu.cus)
+    fixed = quantise(once, gpu.cus, (QUERIES, QUERIES))
+    best = best_tile(once, gpu.cus)
     factors[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
     few = attends & ~blocks
     factors[rows[few]] = np.ceil(part.m[few] / SIDES[0]) * SIDES[0] / part.m[few]
@@ -260,7 +263,8 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
     are. If only one device was measured, or each in another way, one share stands for both, the
     larger one of the host or else of the target: a ratio of two methods would measure the methods.
     """
-    ours, others = _by_method(host, metric), _by_method(target, metric)
+    ours = _by_method(host, metric)
+    others = _by_method(target, metric)
     common = [method for method in ours if method in others]
     if common:
         return ours[common[0]], others[common[0]]

@@ -52,7 +52,9 @@ class Flops(DeviceLaw):
     fills and element-wise operators have no FLOPs that count.
     """
 
-    name, title, scales = "flops", "FLOPS", True
+    name = "flops"
+    title = "FLOPS"
+    scales = True
     needs = ("peak_tflops",)
     source = "constant hardware efficiency, per kernel"
 
@@ -98,7 +100,8 @@ class UniformFlops(Law):
         dtype = max(
             names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum())
         )
-        ratio, why = np.nan, None
+        ratio = np.nan
+        why = None
         try:
             here, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
             ratio = here / others
@@ -118,7 +121,9 @@ class Bandwidth(DeviceLaw):
     In traces copies between host and GPU go by the ratio of their PCIe generations.
     """
 
-    name, title, scales = "bandwidth", "bandwidth", True
+    name = "bandwidth"
+    title = "bandwidth"
+    scales = True
     needs = ("memory_bw_gbs",)
     source = "all kernels wait for memory; PCIe doubles its rate with each generation"
 
@@ -134,7 +139,8 @@ class Bandwidth(DeviceLaw):
         """Return the ratio of the memories, or of the links to the host."""
         linked = np.isin(rows.direction, HOST_LINK)
         memory, lacks = ratio(pair.host, pair.target, "memory_bw_gbs")
-        link, unknown = np.nan, None
+        link = np.nan
+        unknown = None
         try:
             link = 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen"))
         except NotPublishedError as error:
@@ -152,7 +158,10 @@ BANDWIDTH = Bandwidth()
 class Roofline(DeviceLaw):
     """``max(flops / peak, bytes / bandwidth)``: a lower bound, as no kernel computes or moves faster."""
 
-    name, title, alone, scales = "roofline", "roofline", True, True
+    name = "roofline"
+    title = "roofline"
+    alone = True
+    scales = True
     needs = ("peak_tflops", "memory_bw_gbs")
     source = 'S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009'
 
@@ -218,7 +227,8 @@ class Affine(Law):
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return ``t' / t``."""
         mine, others = achieved(rows, pair)
-        law, memory = bounded(rows, mine, others), BANDWIDTH.scaled(rows, pair)
+        law = bounded(rows, mine, others)
+        memory = BANDWIDTH.scaled(rows, pair)
         fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
         kept = np.minimum(fixed, rows.host_us)
         began = np.where(

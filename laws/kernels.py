@@ -136,7 +136,8 @@ class Attention(DeviceLaw):
 
     def us(self, flop: ArrayLike, gpu: GPU) -> FloatArray:
         """Return the time of so many operations, as the law of rows does."""
-        flop, keys = np.asarray(flop, dtype=np.float64), np.asarray(self.keys, dtype=np.float64)
+        flop = np.asarray(flop, dtype=np.float64)
+        keys = np.asarray(self.keys, dtype=np.float64)
         part = constant("attention.of_ceiling").of(gpu.gfx)
         half = constant(
             "attention.half_rate_keys_causal" if self.causal else "attention.half_rate_keys"

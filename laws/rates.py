@@ -76,7 +76,8 @@ def each_pair(
     As `each_gpu`; where the host is `hardware.Comparison.MANY`, it is the GPU of the catalogue
     that `HOST_DEVICE` names.
     """
-    sides, pairs = each_gpu(rows, target), []
+    sides = each_gpu(rows, target)
+    pairs = []
     for first, second in each_gpu(rows_of_hosts(rows, host), host):
         for gpu, here in sides:
             if len(both := np.intersect1d(second, here, assume_unique=True)):
@@ -157,7 +158,8 @@ def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArr
     Rows of unknown work are left out, and arithmetic that no GPU has a unit for is a reason too: so
     are traces.
     """
-    values, missing = np.full(len(work), np.nan), np.full(len(work), None, dtype=object)
+    values = np.full(len(work), np.nan)
+    missing = np.full(len(work), None, dtype=object)
     codes, kinds = work.kinds()
     for code, (dtype, _) in enumerate(kinds):
         rows = np.flatnonzero(codes == code)

@@ -340,7 +340,8 @@ def _release(word: str) -> float:
 
 def _rates(frame: pd.DataFrame, user_gpu: GPU | None) -> tuple[FloatArray, ...]:
     """Return of each row's GPU bandwidth (B/s), memory (bytes), links (B/s), and rates of products and of 16 bits."""
-    devices, formats = texts(frame, "device"), texts(frame, "dtype_a")
+    devices = texts(frame, "device")
+    formats = texts(frame, "dtype_a")
     weights = texts(frame, "dtype_b")
     keys = pd.MultiIndex.from_arrays([devices, formats, weights])
     codes, levels = keys.factorize()

@@ -44,7 +44,10 @@ PARTIAL_BYTES: Final = 2 * 4
 class Tiles(DeviceLaw):
     """Whole tiles on whole waves, loads from L2 and HBM, and a fixed time: of the best tile and split of k."""
 
-    name, title, alone, scales = "tiles", "tiles", True, True
+    name = "tiles"
+    title = "tiles"
+    alone = True
+    scales = True
     needs = ("peak_tflops", "memory_bw_gbs", "cus", "boost_mhz")
     source = "as Origami (arXiv:2512.04226); constants of hardware/constants.toml, measured.csv"
 

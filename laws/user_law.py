@@ -24,7 +24,8 @@ class OwnLaw(DeviceLaw):
     """
 
     source = "the user"
-    alone, scales = True, True
+    alone = True
+    scales = True
 
     def __init__(self, name: str, formula: Formula, metric: str) -> None:
         self.name, self.title, self.metric = name, name, metric

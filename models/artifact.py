@@ -163,7 +163,8 @@ def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
     ArtifactError
         Names the first five missing, unexpected or repeated columns, or the first one out of place.
     """
-    expected, given = list(expected), list(given)
+    expected = list(expected)
+    given = list(given)
     if expected == given:
         return
     counts = Counter(given)
@@ -190,7 +191,8 @@ def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[st
     ``units`` has ``""`` for a column without one; low and high are None where a column is NaN
     throughout.
     """
-    low, high = X.min(), X.max()
+    low = X.min()
+    high = X.max()
     return [
         {
             "name": str(name),
@@ -302,7 +304,8 @@ def _check_probes(artifact: Artifact, folder: Path) -> None:
 
 def not_reproduced(artifact: Artifact, folder: Path | str, why: str) -> str:
     """Say what is to blame: other versions than in training, or the model itself."""
-    trained, here = artifact.manifest["versions"], versions()
+    trained = artifact.manifest["versions"]
+    here = versions()
     why = " ".join(why.split())[:200]
     changed = [name for name in here if trained.get(name) != here[name]]
     if not changed:

@@ -215,7 +215,8 @@ class Affine(_RelativeL1):
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,)."""
         x, y = self._fit_rows(X, y)
         check_positive_target(self, y)
-        y_unit, x_unit = float(np.median(y)), float(np.mean(np.abs(x))) or 1.0
+        y_unit = float(np.median(y))
+        x_unit = float(np.mean(np.abs(x))) or 1.0
         a, b = _nearest_line(np.stack([y_unit / y, (x / x_unit) * (y_unit / y)]))
         self.intercept_, self.ratio_ = float(a * y_unit), float(b * y_unit / x_unit)
         return self
@@ -270,7 +271,9 @@ def _line_of(rows: np.ndarray, bounds: np.ndarray) -> np.ndarray | None:
 
 
 _INFEASIBLE = 2  # status of `linprog`
-ITERATIONS, SMALLEST, _BITS = 30, 1e-3, 24
+ITERATIONS = 30
+SMALLEST = 1e-3
+_BITS = 24
 """Reweighting steps, the relative residual below which a row's weight stops growing, bits of a coefficient."""
 
 
@@ -292,8 +295,10 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     relative = terms / y[:, None]
     scale = relative.max(axis=0)
     used = scale > 0
-    relative, scale = relative[:, used] / scale[used], scale[used]
-    weights_of_terms, weights = np.zeros(used.sum()), np.ones(len(y))
+    relative = relative[:, used] / scale[used]
+    scale = scale[used]
+    weights_of_terms = np.zeros(used.sum())
+    weights = np.ones(len(y))
     for _ in range(ITERATIONS):
         # normal equations: (n_terms, n_terms) instead of (n_samples, n_terms)
         root = np.linalg.cholesky(
@@ -358,7 +363,8 @@ class AdditiveTime(PositiveRegressor):
         ValueError
             For a target that is not positive, a column X does not have, or NaN in a term.
         """
-        values, y = self._values(X, reset=True), check_target(self, X, y)
+        values = self._values(X, reset=True)
+        y = check_target(self, X, y)
         check_positive_target(self, y)
         names = feature_names(self)
         self.term_columns_ = Columns(self.columns).fit(X).columns_
@@ -389,7 +395,8 @@ class AdditiveTime(PositiveRegressor):
 
     def contributions(self, X: Any) -> tuple[list[str], np.ndarray]:
         """Return the names of the terms, "" for the intercept, and what each adds, shape (n_samples, n_terms + 1)."""
-        values, names = self._values(X, reset=False), feature_names(self)
+        values = self._values(X, reset=False)
+        names = feature_names(self)
         parts = self._terms(values) * self.coef_[0]
         for j, coefficients in zip(self.class_columns_, self.coef_[1:], strict=True):
             rows = values[:, j] > 0.5

@@ -65,7 +65,8 @@ def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
             yield Part("member", name, _value(inner, X), weight=weight)
             yield from _deeper(_parts(inner, X) if _composed(inner) else ())
     elif isinstance(model, LogResidual):
-        base, together = _value(model.base_, X), _value(model, X)
+        base = _value(model.base_, X)
+        together = _value(model, X)
         yield Part("base", type(model.base_).__name__, base)
         yield from _deeper(_parts(model.base_, X) if _composed(model.base_) else ())
         yield Part("residual", type(model.learner_).__name__, together, factor=together / base)

@@ -99,7 +99,8 @@ def from_bytes(data: bytes, where: str, limit: int = MOST_BYTES) -> Any:
         )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            content, left = list[bytes](), min(limit, MOST_BYTES)
+            content = list[bytes]()
+            left = min(limit, MOST_BYTES)
             for name in (STATE, BLOCK):
                 with archive.open(name) as member:
                     content.append(member.read(left + 1))
@@ -278,7 +279,9 @@ class _Reader:
                 raise ValueError(f"it holds something of the kind {kind!r}")
 
     def _array(self, item: dict[str, Any]) -> np.ndarray:
-        dtype, shape, place = np.dtype(str(item["dtype"])), _shape(item), item["at"]
+        dtype = np.dtype(str(item["dtype"]))
+        shape = _shape(item)
+        place = item["at"]
         size = math.prod(shape) * dtype.itemsize
         if (
             dtype.kind not in _KINDS
@@ -300,7 +303,8 @@ class _Reader:
     def _tree(self, item: dict[str, Any]) -> Tree:
         """Return a tree whose every link leads to a later node of the tree, and whose figures are finite."""
         columns = {name: self._array(item["nodes"][name]) for name in _NODES}
-        values, count = self._array(item["values"]), len(columns["left_child"])
+        values = self._array(item["values"])
+        count = len(columns["left_child"])
         if (
             any(column.shape != (count,) for column in columns.values())
             or values.shape != (count, 1, 1)

@@ -127,8 +127,10 @@ class Smooth(RegressorMixin, BaseEstimator):
     [0.3]
     """
 
-    LENGTHS, SLOPES = (2.0, 4.0, 8.0, 16.0), (0.0, 0.04)
-    SPREADS, NOISES = np.array([0.02, 0.06, 0.15, 0.3, 0.6]), np.array([0.02, 0.05, 0.1, 0.2])
+    LENGTHS = (2.0, 4.0, 8.0, 16.0)
+    SLOPES = (0.0, 0.04)
+    SPREADS = np.array([0.02, 0.06, 0.15, 0.3, 0.6])
+    NOISES = np.array([0.02, 0.05, 0.1, 0.2])
 
     def __sklearn_tags__(self) -> Tags:
         """Say that the scale of y is that of logarithms of ratios, whatever a test may have."""
@@ -185,10 +187,13 @@ class Pooled(GeometricStack):
     of neighbours are not independent). Parameters and attributes are those of `GeometricStack`.
     """
 
-    ROWS, ERROR, POWER = 6, 0.1, 0.25
+    ROWS = 6
+    ERROR = 0.1
+    POWER = 0.25
 
     def _learnt(self, logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
-        count, errors = len(log_y), np.abs(logs - log_y[:, None]).sum(axis=0)
+        count = len(log_y)
+        errors = np.abs(logs - log_y[:, None]).sum(axis=0)
         evidence = (
             -self.POWER * count * np.log((self.ROWS * self.ERROR + errors) / (self.ROWS + count))
         )

@@ -266,7 +266,7 @@ def _literature(data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]
         "RandomForest": partial(Forest, random_state=seed),
         "MLP": partial(MLP, random_state=seed),
     }
-    members = {}
+    members: dict[str, Callable[[], Candidate]] = {}
     for name, make in models.items():
         members[name] = partial(_candidate, name, make, f"measured {data.noun}")
     return members

@@ -40,7 +40,10 @@ from .split import COMMUNICATION
 from .whole_trace import BOUND, CATEGORY, Projection
 
 LONGEST: Final = 10  # calls that are told
-MEASURED, LEARNT, MOVED, NONE = "measured", "like shapes", "other GPU", ""
+MEASURED = "measured"
+LEARNT = "like shapes"
+MOVED = "other GPU"
+NONE = ""
 """What the time of the best kernel rests on."""
 _BASES: Final = {"known group": LEARNT, "new group": LEARNT, "law": MOVED}
 
@@ -98,7 +101,8 @@ def advice_of(projection: Projection, rates: pd.DataFrame, measured: pd.DataFram
     totals = np.bincount(kind[kind >= 0], weights=us[kind >= 0])
     order = np.argsort(-totals, kind="stable")[:LONGEST]
     bounds = {HOST: _host_bounds(projection), TARGET: rows[BOUND].astype(str).to_numpy(object)}
-    lines, best_us = [], np.full(len(rows), np.nan)
+    lines = []
+    best_us = np.full(len(rows), np.nan)
     gpus = {HOST: projection.host, TARGET: projection.target}
     heads = [int(of_call[np.flatnonzero(kind == number)[0]]) for number in order]
     asked = calls.iloc[heads].reset_index(drop=True)
@@ -133,7 +137,8 @@ def best_kernels(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.Da
     on_gpu = measured[measured["device"].astype(str).eq(gpu.name)]
     problems = on_gpu.assign(ratio=on_gpu["duration_us"]).reset_index(drop=True)
     best_us = of_same_problem(calls, problems, "min")
-    lower_us, upper_us = best_us.copy(), best_us.copy()
+    lower_us = best_us.copy()
+    upper_us = best_us.copy()
     basis = np.where(np.isfinite(best_us), MEASURED, NONE).astype(object)
     for op, sizes in SIZES.items():
         unknown = calls["op"].map(family).eq(op).to_numpy() & ~np.isfinite(best_us)
@@ -182,7 +187,8 @@ def _row(
 ) -> tuple[dict[str, Any], FloatArray]:
     """Return the row of a kind of call, without its best kernel, and the projected times of its activities."""
     rows = projection.activities
-    part, repeats = rows.iloc[of_kind], repeats_of(rows)[of_kind]
+    part = rows.iloc[of_kind]
+    repeats = repeats_of(rows)[of_kind]
     us = part["projected_us"].to_numpy(dtype=float)
     first = np.unique(of_call[of_kind], return_index=True)[1]
     whole = float(rows["projected_us"].sum())
@@ -237,7 +243,8 @@ def tracks(
     projection: Projection, advice: Advice, edges_us: Sequence[float] | FloatArray
 ) -> tuple[str, FloatArray, FloatArray]:
     """Return a track for a viewer of traces: the share of each bin that the best measured kernels would save, %."""
-    graph, times = projection.graph, projection.times
+    graph = projection.graph
+    times = projection.times
     us = projection.activities["projected_us"].to_numpy(dtype=float)
     saved = np.zeros(len(us))
     shorter = np.isfinite(advice.best_us) & (us > 0)

@@ -161,7 +161,8 @@ class Player:
 
     def cuts(self) -> list[tuple[float, int, int]]:
         """Return what cuts chains: when it was measured, whether an activity waits (else the CPU), activity or run."""
-        graph, runs = self.graph, self.graph.runs
+        graph = self.graph
+        runs = self.graph.runs
         waits = np.flatnonzero(runs.wait >= 0)
         cuts = [(float(runs.earliest_ns[run]), 0, int(run)) for run in waits]
         return cuts + [
@@ -171,8 +172,10 @@ class Player:
     def cut(self, kind: int, number: int) -> None:
         """Play all that one of `cuts` needs, in their order."""
         if kind == 0:  # a wait of the CPU ends: its next stretch of work begins
-            runs, calls = self.graph.runs, self.graph.calls
-            wait, awaited = int(runs.wait[number]), int(runs.awaited[number])
+            runs = self.graph.runs
+            calls = self.graph.calls
+            wait = int(runs.wait[number])
+            awaited = int(runs.awaited[number])
             self.through(awaited)
             asked = (
                 self.run[:, calls.run[wait]]
@@ -193,13 +196,16 @@ class Player:
         if first >= stop:
             return
         self.done[queue] = stop
-        graph, calls, rows = self.graph, self.graph.calls, self.members[queue][first:stop]
+        graph = self.graph
+        calls = self.graph.calls
+        rows = self.members[queue][first:stop]
         durations = self.durations[:, rows]
         # when activities have been launched and, the first, what it waits for on another queue is
         # over
         ready = np.full(durations.shape, -np.inf)
         launched = graph.call[rows] >= 0
-        which, of = graph.call[rows[launched]], rows[launched]
+        which = graph.call[rows[launched]]
+        of = rows[launched]
         if len(which):
             at = (
                 self.run[:, calls.run[which]]
@@ -245,7 +251,9 @@ class Player:
         return np.asarray(delay + self.more * self.pace.delay_ns[rows])
 
 
-SUM, OVERLAP, REPLAY = "sum", "overlap", "replay"
+SUM = "sum"
+OVERLAP = "overlap"
+REPLAY = "replay"
 AGGREGATIONS = (SUM, OVERLAP, REPLAY)
 """Ways to add up a trace:
 
@@ -274,9 +282,11 @@ def attributed_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> 
         alone_ns[rows] = end - begin - (covered(hidden, end) - covered(hidden, begin))
         # of what is hidden the disjoint intervals, in order
         used = end > begin
-        starts, ends = np.r_[hidden[0], begin[used]], np.r_[hidden[1], end[used]]
+        starts = np.r_[hidden[0], begin[used]]
+        ends = np.r_[hidden[1], end[used]]
         order = np.argsort(starts, kind="stable")
-        starts, reach = starts[order], np.maximum.accumulate(ends[order])
+        starts = starts[order]
+        reach = np.maximum.accumulate(ends[order])
         first = np.r_[True, starts[1:] > reach[:-1]][: len(starts)]
         hidden = starts[first], reach[np.r_[first[1:], True][: len(starts)]]
     return alone_ns
@@ -320,15 +330,13 @@ def totals_us(
     }
 
 
-ACTIVITY, GAP, LATENCY, WORK, RETURN, DELAY, UNEXPLAINED = (
-    "activity",
-    "gap",
-    "launch",
-    "cpu",
-    "return",
-    "dependency",
-    "unexplained",
-)
+ACTIVITY = "activity"
+GAP = "gap"
+LATENCY = "launch"
+WORK = "cpu"
+RETURN = "return"
+DELAY = "dependency"
+UNEXPLAINED = "unexplained"
 """Kinds of pieces: an activity ran; the queue's gap; a launch on its way; the CPU worked; a wait of
 the CPU came back; one queue took note of another; a gap or launch that took longer than the trace
 explains."""
@@ -396,13 +404,18 @@ class _Path:
 
     def _held_by(self, row: int, now: float) -> tuple[int, float]:
         """Return the activity that one waited for, -1 for none, and until when that counts."""
-        before, call, other = self.before[row], self.called[row], self.other[row]
-        latest, kind = float("-inf"), ""
+        before = self.before[row]
+        call = self.called[row]
+        other = self.other[row]
+        latest = float("-inf")
+        kind = ""
         if before >= 0:
             passed = self.passed[row] * (self.end[before] - self.start[before])
-            latest, kind = self.start[before] + passed + self.gap[row], GAP
+            latest = self.start[before] + passed + self.gap[row]
+            kind = GAP
         if call >= 0 and (at := self._under_way(row) + self.latency[row]) > latest:
-            latest, kind = at, LATENCY
+            latest = at
+            kind = LATENCY
         if other >= 0 and self.end[other] + self.delay[row] > latest:
             kind = DELAY
         if kind == GAP:
@@ -421,10 +434,12 @@ class _Path:
 
     def _worked(self, run: int, until: float) -> tuple[int, float]:
         """Follow the CPU's work back to the activity it had waited for; return that one, -1 for none."""
-        runs, calls = self.graph.runs, self.graph.calls
+        runs = self.graph.runs
+        calls = self.graph.calls
         while True:
             until = self._piece(WORK, -1, self.run[run], until)
-            wait, awaited = int(runs.wait[run]), int(runs.awaited[run])
+            wait = int(runs.wait[run])
+            awaited = int(runs.awaited[run])
             if wait < 0:
                 return -1, until
             came_back = self.end[awaited] + float(runs.lag_ns[run])

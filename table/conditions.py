@@ -108,7 +108,8 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
     (with the closest), a value or range that no row has (with those present), or conditions that
     leave no row between them.
     """
-    chosen, every = frame, conditions(where)
+    chosen = frame
+    every = conditions(where)
     for place, one in enumerate(every):
         if one.column not in frame.columns:
             names = [name for name in map(str, frame.columns) if not name.startswith("_")]

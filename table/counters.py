@@ -200,7 +200,8 @@ def _spread(values: FloatArray) -> float:
     if not several.any():
         return 0.0
     values = values[:, several]
-    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    low = np.nanmin(values, axis=0)
+    high = np.nanmax(values, axis=0)
     scale = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(low == high, 0.0, (high - low) / scale)

@@ -51,7 +51,8 @@ def off_neighbours(
     >>> off_neighbours(np.zeros(4), np.array([1, 2, 4, 8]), np.array([10.0, 90.0, 15.0, 16.0]))[0].tolist()
     [1.0, 6.0, 1.0, 1.0]
     """
-    factor, beside = np.ones(len(time)), np.full((2, len(time)), -1)
+    factor = np.ones(len(time))
+    beside = np.full((2, len(time)), -1)
     order = np.lexsort((size, key))
     keys = key[order]
     place = 1 + np.flatnonzero(keys[:-2] == keys[2:])
@@ -93,12 +94,15 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
     ids = problem_ids(frame, kernel=True)
     odd, far = _contradictions(frame, ids)
     far &= KEEP not in keep
-    places, refused, kept = np.flatnonzero(~far), frame.iloc[:0], frame
+    places = np.flatnonzero(~far)
+    refused = frame.iloc[:0]
+    kept = frame
     if far.any():
         detail = [f"{time:.4g} µs" for time in frame["duration_us"][far]]
         refused = frame[far].copy()  # a copy holds wide tables of counters together
         refused[REFUSED], refused[REFUSED_DETAIL] = "contradicting-repeats", detail
-        kept, ids = frame.iloc[places].reset_index(drop=True), ids[places]
+        kept = frame.iloc[places].reset_index(drop=True)
+        ids = ids[places]
         odd = odd[odd["row"].isin(kept["source"]) & odd["source"].isin(kept["source"])].reset_index(
             drop=True
         )
@@ -181,12 +185,14 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
         problem = codes_of(codes.values())
         order = np.lexsort((time[rows], problem))
         first = np.flatnonzero(np.r_[True, np.diff(problem[order]) > 0])
-        fastest, second = order[first], order[np.minimum(first + 1, len(order) - 1)]
+        fastest = order[first]
+        second = order[np.minimum(first + 1, len(order) - 1)]
         another = np.where(
             problem[second] == problem[fastest], time[rows[second]] / time[rows[fastest]], np.inf
         )
         another[second == fastest] = np.inf  # the last row of all
-        here, judged = rows[fastest], np.zeros(len(fastest), dtype=bool)
+        here = rows[fastest]
+        judged = np.zeros(len(fastest), dtype=bool)
         for axis in axes:
             if judged.all():
                 break

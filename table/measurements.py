@@ -58,9 +58,11 @@ LONGEST_TEXT = 2**17
 #: Largest dimension: what 48 bits of address reach.
 LARGEST = 2.0**48
 #: Raw rows may carry these two columns: a reader's reason to refuse a row, and the detail.
-DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
+DEFECT = "_defect"
+DEFECT_DETAIL = "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
-REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
+REFUSED = "_refused"
+REFUSED_DETAIL = "_refused_detail"
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
 #: The same of runs of which one of the operator's metrics in ms (``tpot_ms``) is enough, without a duration.
@@ -153,7 +155,8 @@ def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.Data
     frame = with_columns(frame, {REFUSED: verdict.reason, REFUSED_DETAIL: verdict.detail})
     if verdict.accepted.all():
         return fill_text(complete(frame))
-    kept, refused = frame[verdict.accepted], frame[~verdict.accepted]
+    kept = frame[verdict.accepted]
+    refused = frame[~verdict.accepted]
     whole = complete(kept).set_axis(kept.index)
     parts = [part for part in (whole, refused) if len(part)]
     if parts:
@@ -342,7 +345,8 @@ def _clean_dimensions(
 def _check_dimension(
     values: pd.Series, given: pd.Series, rows: np.ndarray, verdict: _Verdict, *, required: bool
 ) -> None:
-    name, shown = str(given.name), f"{given.name} = "
+    name = str(given.name)
+    shown = f"{given.name} = "
     blank = (
         given.isna() if pd.api.types.is_numeric_dtype(given) else given.isna() | given.eq("")
     ).to_numpy(dtype=bool)

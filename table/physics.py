@@ -56,7 +56,8 @@ class Bound:
 
 def bound_of(frame: pd.DataFrame) -> Bound:
     """Return the least time of complete rows of any operators on the devices that they name."""
-    least, peak = np.full(len(frame), np.nan), np.full(len(frame), "", dtype=object)
+    least = np.full(len(frame), np.nan)
+    peak = np.full(len(frame), "", dtype=object)
     gpus = {gpu.name: gpu for gpu in all_gpus()}
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
@@ -146,17 +147,20 @@ _USUAL = (
 )  # times the least time and a launch that the rows of a file take in the middle (measured: 2 to 104)
 _MIDDLE = 15.0  # of what is usual, on a scale of factors
 _FACTORS = (1e3, 1e6, 1e9)
-_APART, _EMPTY = (300.0, 3400.0), 30.0
+_APART = (300.0, 3400.0)
+_EMPTY = 30.0
 """Factor between the middles of two clusters of times that differ in their unit (1,000 or 1,024,
 and how unlike their work is), and the least one between the clusters, in which no row lies. Of
 measured tables none has such two."""
-_NEARLY_ALL, _LEAST_ROWS = 0.98, 3
+_NEARLY_ALL = 0.98
+_LEAST_ROWS = 3
 SLIPPED = "other-unit-than-others"  # code of a row a thousand times off the others of its operator
 STRAY = "stray-time"
 """The same of one or two rows, which are no cluster: whatever the factor, they are as far off all others."""
 
 
-_OFF, _NEAR = 30.0, 4.0
+_OFF = 30.0
+_NEAR = 4.0
 """Requests at once by Little's law and as stated: so far off, a unit is wrong; so near, another unit is right."""
 _TOKEN_TIMES = (("tpot_ms", "ttft_ms"), ("tpot_ms",))
 _TOKEN_UNITS = {"s": 1e3, "us": 1e-3, "ns": 1e-6}  # to milliseconds
@@ -214,7 +218,8 @@ def hold(
     duration = frame["duration_us"].to_numpy(dtype=float)
     bound = bound_of(frame)
     share = bound.least_us / duration
-    reason, detail = np.full(len(frame), "", dtype=object), np.full(len(frame), "", dtype=object)
+    reason = np.full(len(frame), "", dtype=object)
+    detail = np.full(len(frame), "", dtype=object)
     slipped = np.ones(len(frame))
     devices = frame["device"].to_numpy()
     if units is None:
@@ -258,7 +263,8 @@ def _slipped(
     time is unknown; 1 for all other rows. And which of them are strays: one or two, as far off
     all others.
     """
-    factors, stray = np.ones(len(duration)), np.zeros(len(duration), dtype=bool)
+    factors = np.ones(len(duration))
+    stray = np.zeros(len(duration), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         usual = np.log(duration / (least_us + _LAUNCH_US) / _MIDDLE)
     usable = np.flatnonzero(np.isfinite(usual))
@@ -271,7 +277,8 @@ def _slipped(
         gaps = np.diff(usual[rows])
         few = _LEAST_ROWS - 1
         low, high = (np.flatnonzero(part > np.log(_APART[0])) for part in (gaps[:few], gaps[-few:]))
-        below, above = low.max(initial=-1) + 1, (few - high.min() if len(high) else 0)
+        below = low.max(initial=-1) + 1
+        above = few - high.min() if len(high) else 0
         rows = rows[below : len(rows) - above]
         stray[usable[codes == code]] = ~np.isin(usable[codes == code], rows)
         gaps = np.diff(usual[rows])

@@ -45,7 +45,8 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
     for key in keys:
         if isinstance(key, pd.Series) and key.dtype == "str":
             words = as_arrow(key).dictionary_encode(null_encoding="encode")
-            codes, levels = words.indices.to_numpy(), words.dictionary
+            codes = words.indices.to_numpy()
+            levels = words.dictionary
         else:
             if isinstance(key, list):
                 plain = np.asarray(key, dtype=object)
@@ -453,7 +454,8 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
     host_rows, host_counts = one_per_problem(rows_of(frame, host), metric)
     target_rows, target_counts = one_per_problem(rows_of(frame, target), metric)
     ids = problem_ids(pd.concat([host_rows, target_rows], ignore_index=True), device=False)
-    host_ids, target_ids = ids[: len(host_rows)], ids[len(host_rows) :]
+    host_ids = ids[: len(host_rows)]
+    target_ids = ids[len(host_rows) :]
     partner = pd.Series(np.arange(len(host_rows)), index=host_ids).reindex(target_ids).to_numpy()
     matched = ~np.isnan(partner)
     if not matched.any():
@@ -489,20 +491,21 @@ def pair_each(
     the same way, from those that measured the problem. Raises DataError where no host has rows, or
     no row has a partner.
     """
-    devices, ids = rows["device"].to_numpy(dtype=object), problem_ids(rows, device=False)
+    devices = rows["device"].to_numpy(dtype=object)
+    ids = problem_ids(rows, device=False)
     if hosts is None:
         able = np.ones(len(rows), dtype=bool)
     else:
         able = np.isin(devices, list(hosts))
-    mates, draws = np.flatnonzero(able), np.random.default_rng(0)
+    mates = np.flatnonzero(able)
+    draws = np.random.default_rng(0)
     order = mates[
         np.lexsort((draws.random(len(mates)), ids[mates]))
     ]  # those of a problem together, shuffled
-    first, sizes = (
-        np.searchsorted(ids[order], ids),
-        np.bincount(ids[mates], minlength=ids.max() + 1)[ids],
-    )
-    start, mate = draws.random(len(rows)), np.full(len(rows), -1)
+    first = np.searchsorted(ids[order], ids)
+    sizes = np.bincount(ids[mates], minlength=ids.max() + 1)[ids]
+    start = draws.random(len(rows))
+    mate = np.full(len(rows), -1)
     for step in range(2):  # a random one of them, or the next: each device has one
         left = np.flatnonzero((mate < 0) & (step < sizes))
         places = (
@@ -554,7 +557,8 @@ def _of_one_work(
     alike = np.abs(np.log(off)) <= np.log1p(SAME_WORK)
     if alike.all():
         return alike, []
-    unlike, ratios = int((~alike).sum()), off[~alike]
+    unlike = int((~alike).sum())
+    ratios = off[~alike]
     unlike_text = f"{unlike} of {len(off)} pairs of epochs do other work {between}"
     far = f"{ratios.min():.2f} to {ratios.max():.2f} times its FLOPs or bytes"
     if not alike.any():

@@ -62,7 +62,8 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
     name_codes, levels = pd.factorize(names, use_na_sentinel=False)
     input_codes, recorded_inputs = pd.factorize(inputs, use_na_sentinel=False)
     codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(recorded_inputs) + input_codes)
-    spelled, recorded = levels.tolist(), recorded_inputs.tolist()
+    spelled = levels.tolist()
+    recorded = recorded_inputs.tolist()
     calls = [
         (str(spelled[pair // len(recorded_inputs)]), str(recorded[pair % len(recorded_inputs)]))
         for pair in pairs.tolist()
@@ -191,7 +192,8 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     count = len(table)
     kind = table["kind"].astype(object).to_numpy()
     collective = table["collective"].astype(object).to_numpy() != ""
-    message, ranks = _floats(table, "collective_bytes"), _floats(table, "group_size")
+    message = _floats(table, "collective_bytes")
+    ranks = _floats(table, "group_size")
     sent = (kind == KERNEL) & collective & (message > 0) & (ranks > 0)
     result = _Result(count)
     called = _calls(table, (kind == KERNEL) & ~collective, result)
@@ -273,7 +275,8 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     described = unique.iloc[codes[rows]].assign(**formats)[has_format]
     position = codes_of([codes[rows][has_format], described["dtype_a"]])
     problems = described.iloc[np.unique(position, return_index=True)[1]]
-    flops, moved = np.empty(len(problems)), np.empty(len(problems))
+    flops = np.empty(len(problems))
+    moved = np.empty(len(problems))
     for op, rows_of_op in each_op(problems):
         flops[rows_of_op], moved[rows_of_op] = op.amounts(problems.iloc[rows_of_op])
     kept = rows[has_format]

@@ -69,7 +69,8 @@ def annotate(trace: Trace) -> Annotated:
         quality.words(flagged).rename(FLAGS),
     ]
     findings = quality.by_severity([*trace.findings, *checks])
-    dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
+    dispatches = pd.concat(parts, axis=1)
+    notes = tuple(trace.notes)
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
 
 
@@ -294,7 +295,8 @@ def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:
     numbers = np.array([texts.setdefault(level, len(texts)) for level in levels], dtype=np.int64)
     launched = pd.DataFrame({"call": code, "name": words.codes.to_numpy()}).drop_duplicates()
     several = launched["call"].duplicated(keep=False).to_numpy()
-    calls, places = launched["call"].to_numpy(), launched["name"].to_numpy()
+    calls = launched["call"].to_numpy()
+    places = launched["name"].to_numpy()
     kernels = np.zeros(int(code.max()) + 1, dtype=np.int64)
     kernels[calls[~several]] = numbers[places[~several]]
     for call, members in pd.Series(places[several]).groupby(calls[several]):
@@ -316,7 +318,8 @@ def call_codes(table: pd.DataFrame) -> np.ndarray:
 
 def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
     """Mark the calls that cannot be measurements."""
-    defect, detail = np.full(len(calls), "", dtype=object), np.full(len(calls), "", dtype=object)
+    defect = np.full(len(calls), "", dtype=object)
+    detail = np.full(len(calls), "", dtype=object)
     unknown = (calls["op"].eq(UNKNOWN) & main["grid_x"].isna()).to_numpy()
     defect[unknown], detail[unknown] = "launch-not-recorded", calls["kernel"][unknown]
     flags = calls["flags"].astype(str).str.split(";")

@@ -381,7 +381,8 @@ def attention_flop(
     lies ahead, a window what lies too far back. A recurrent layer reads and writes its state once a
     token.
     """
-    q, context = np.asarray(query, dtype=np.float64), np.asarray(context, dtype=np.float64)
+    q = np.asarray(query, dtype=np.float64)
+    context = np.asarray(context, dtype=np.float64)
     flop = np.zeros(np.broadcast(q, context).shape)
     for one in model.attention:
         pairs = one.pairs(q, context, causal=model.causal)
@@ -535,9 +536,11 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     up 7168 8192
     down 8192 3584
     """
-    hidden, matrices = model.hidden, list[Matrix]()
+    hidden = model.hidden
+    matrices = list[Matrix]()
     for one in model.attention:
-        share, heads = one.layers / model.layers, one.heads // tp
+        share = one.layers / model.layers
+        heads = one.heads // tp
         if (latent := one.latent) is None:
             keys = max(one.kv_heads / tp, 1.0) * (
                 one.head_dim + (0 if one.one_projection else one.value)
@@ -603,10 +606,8 @@ def _feed_forward(
     model: Architecture, inputs: int, inner: int, tp: int, share: float, part: str
 ) -> list[Matrix]:
     width = -(-inner // tp)
-    into, kind = (
-        (model.ffn_matrices - 1) * width,
-        {"shared": "shared ", "experts": "expert "}.get(part, ""),
-    )
+    into = (model.ffn_matrices - 1) * width
+    kind = {"shared": "shared ", "experts": "expert "}.get(part, "")
     return [
         Matrix(f"{kind}up", into, inputs, share, part),
         Matrix(f"{kind}down", inputs, width, share, part),

@@ -31,7 +31,8 @@ from .kernel_times import LAUNCH_US, Times, by_runs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 from .releases import PRIORS
 
-COMPUTE, LINKS = 0, 1
+COMPUTE = 0
+LINKS = 1
 PARTS: Final = ("products", "attention", "elementwise", "collectives", "stated")
 STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 
@@ -178,14 +179,16 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
 def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return µs, spread and part of operators by their work, shape (n_rows,) each."""
     work = work_of(frame)
-    us, sigma = np.empty(len(frame)), np.array([OPS[op].spread for op in frame["op"]])
+    us = np.empty(len(frame))
+    sigma = np.array([OPS[op].spread for op in frame["op"]])
     part = np.zeros(len(frame), dtype=np.int64)
     for place, op in enumerate(frame["op"]):
         one = work.take(np.array([place]))
         moved = float(STREAMING(one, gpu)[0])
         if op.startswith("attention"):
             row, part[place] = frame.iloc[place], PARTS.index("attention")
-            causal, backward = bool(row.get("causal", 0) == 1), op == "attention_backward"
+            causal = bool(row.get("causal", 0) == 1)
+            backward = op == "attention_backward"
             law = Attention(
                 keys=row["seq_kv"], head_dim=int(row["head_dim"]), causal=causal, backward=backward
             )

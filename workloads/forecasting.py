@@ -119,7 +119,8 @@ def energy(
     ``parts`` and ``seconds`` hold median and limits, of each part of the time and of the whole.
     Power and energy are NaN where the board power is not published.
     """
-    whole, power = sum(values[0] for values in parts.values()), math.nan
+    whole = sum(values[0] for values in parts.values())
+    power = math.nan
     if gpu.tdp_w is not None and whole:
         power = (
             gpu.tdp_w
@@ -381,7 +382,8 @@ def roofline_s(setting: Setting) -> float:
     expected to visit, and the cache, or computes, whichever takes longer; prompts and steps of
     training compute. NaN where a peak is unknown.
     """
-    model, gpu = setting.model, setting.gpu
+    model = setting.model
+    gpu = setting.gpu
     try:
         rate = gpu.peak_tflops(computed_in(gpu, setting.dtype)) * 1e12 * setting.gpus
         bandwidth = gpu.require("memory_bw_gbs") * 1e9 * setting.gpus
@@ -419,7 +421,8 @@ def roofline_s(setting: Setting) -> float:
 
 
 def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
-    memory, unit = inference_memory(setting), "tok/s" if setting.kind == "throughput" else "s"
+    memory = inference_memory(setting)
+    unit = "tok/s" if setting.kind == "throughput" else "s"
     tokens = setting.input_len + setting.output_len  # of one sequence, which must have room
     needed = memory.needed(tokens)
     if needed > memory.available:
@@ -433,10 +436,8 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         release = find_release(setting.release)
     else:
         release = unknown_release()
-    steps, prompts = (
-        step_parts(setting, schedule, sources),
-        prompt_parts(setting, schedule, sources),
-    )
+    steps = step_parts(setting, schedule, sources)
+    prompts = prompt_parts(setting, schedule, sources)
     step_rows, prompt_rows = as_rows([steps, prompts])
     rows = step_rows + prompt_rows
     common, notes = _distance(setting, schedule, release)
@@ -466,10 +467,8 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         schedule.steps.sum()
     )
     limits, made, *ends = _quantiles(draws, rows, release, level, per_step, prompt_rows + per_step)
-    seconds, requests = (
-        float(limits[0]),
-        setting.batch if setting.kind == "inference" else setting.num_prompts,
-    )
+    seconds = float(limits[0])
+    requests = setting.batch if setting.kind == "inference" else setting.num_prompts
     details = {
         "sequences_at_once": min(schedule.most * setting.dp, requests),
         "tokens_per_second": requests * setting.output_len / seconds,
@@ -513,7 +512,8 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if not memory.may_fit and "zero" in setting.assumed:
         sharded = replace(setting, zero=SHARDED)
         if training_memory(sharded).may_fit:
-            setting, memory = sharded, training_memory(sharded)
+            setting = sharded
+            memory = training_memory(sharded)
             notes.append(_SHARDED)
     limits = (memory.lean, memory.full)
     if not memory.may_fit:
@@ -683,10 +683,8 @@ def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
         if other.needed(tokens) <= other.available:
             fits = tp
             break
-    missing, activations = (
-        memory.needed(tokens) - memory.available,
-        memory.activations - RESERVED_GIB,
-    )
+    missing = memory.needed(tokens) - memory.available
+    activations = memory.activations - RESERVED_GIB
     step = int(setting.max_batched_tokens * (1 - missing / activations)) // 256 * 256
     return _does_not_fit(missing, fits, 0, largest_step=max(step, 0))
 
@@ -739,7 +737,8 @@ def _distance(
     setting: Setting, schedule: Schedule, release: Release
 ) -> tuple[dict[str, float], list[Remark]]:
     """Return the spreads of the common factor by source, and the remarks."""
-    distances, notes = {"residual": RESIDUAL}, []
+    distances = {"residual": RESIDUAL}
+    notes = []
     if not release.name:
         count = len(shipped_releases())
         text = f"no release was named: the interval spans all {count} that are calibrated"
@@ -822,7 +821,8 @@ def _spreads(
     weights = weights / weights.sum()
     every = list(shipped_releases().values())
     if not release.name and every and release.kind == "serving":
-        means, roots = np.stack([one.mean for one in every]), np.stack([one.root for one in every])
+        means = np.stack([one.mean for one in every])
+        roots = np.stack([one.root for one in every])
         spreads = np.sqrt(
             means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0)
         )
@@ -843,7 +843,8 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     if not (times.compute.any() or times.message.any()):
         raise DataError(f"{setting.model.name}: no layer takes any time")
     plan = planned(layers, times, setting)
-    alone, times = times, slowed(times, plan)
+    alone = times
+    times = slowed(times, plan)
     normal = standard_normal(len(PARTS), DRAWS, seed)
     ends = drawn_ends(layers, times, plan, normal)
     middle, lower, upper = _limits(ends, level)

@@ -166,7 +166,8 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
     sent: dict[str, set[int]] = {}  # messages that nothing has waited for yet, with their tensors
     unsized = 0
     for place in tree.outermost():
-        row, name = rows[place], f"{_short(rows[place]['name'])} {len(layers) + 1}"
+        row = rows[place]
+        name = f"{_short(rows[place]['name'])} {len(layers) + 1}"
         if row["collective"]:
             message = _message_of(row)
             unsized += message is None
@@ -512,7 +513,8 @@ def mpi_layers(
             collective = collective_of(action.collective)
             if action.kind == WAIT:
                 course.append(RankStep(RECEIVES, tuple(under_way)))
-                before, under_way = before + under_way, []
+                before = before + under_way
+                under_way = []
                 continue
             if action.kind in (RECEIVE, RECEIVE_LATER):
                 message = sent.get((action.peer, rank, action.place), "")
@@ -569,9 +571,11 @@ def mpi_layers(
         of = f"{len(trace.ranks)} ranks are played together"
     else:
         of = "1 rank is played"
-    code, times = "times-of-graph", f"its amounts are taken at {unit}"
+    code = "times-of-graph"
+    times = f"its amounts are taken at {unit}"
     if trace.timed:
-        code, times = "times-of-trace", "its times are those of the trace"
+        code = "times-of-trace"
+        times = "its times are those of the trace"
     notes = [remark(code, f"{of}; {times}, and messages are recomputed", ranks=len(trace.ranks))]
     if alone:
         text = (
@@ -795,11 +799,14 @@ def _tensor(value: Value) -> Tensor:
 
 def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
     """Return a convolution; a transposed one is the backward pass by data of that from its result to its input."""
-    weights, turned = inputs[1].dims, node.op == "ConvTranspose"
+    weights = inputs[1].dims
+    turned = node.op == "ConvTranspose"
     if turned:
-        near, far = (output.dims, inputs[0].dims)
+        near = output.dims
+        far = inputs[0].dims
     else:
-        near, far = (inputs[0].dims, output.dims)
+        near = inputs[0].dims
+        far = output.dims
     axes = len(weights) - 2
     sides = {
         "in": near[2:],
@@ -925,7 +932,8 @@ def published_layers(content: Mapping[str, Any], unit: str, tp: int = 1) -> Laye
             "time_unit",
             f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}",
         )
-    nodes, edges = content["nodes"], content.get("edges")
+    nodes = content["nodes"]
+    edges = content.get("edges")
     if not isinstance(edges, list) or not all(isinstance(one, dict) for one in [*nodes, *edges]):
         raise DataError("nodes and edges must be lists of objects")
     piper = "TMPCs" in nodes[0]

@@ -87,8 +87,10 @@ def serve(
         raise DataError(
             f"the cache has room for {room:.0f} tokens, one request takes {prompt + output}"
         )
-    left, length = np.full(requests, float(output)), np.full(requests, float(prompt))
-    running, waiting = np.empty(0, dtype=int), np.arange(requests)
+    left = np.full(requests, float(output))
+    length = np.full(requests, float(prompt))
+    running = np.empty(0, dtype=int)
+    waiting = np.arange(requests)
     stretch = max(1, -(-output // BLOCKS))
     stretches: list[tuple[float, float, float]] = []
     fullest = 0.0
@@ -102,7 +104,8 @@ def serve(
         if not running.size:
             admitted = max(admitted, 1)
         if admitted > 0:
-            new, waiting = waiting[:admitted], waiting[admitted:]
+            new = waiting[:admitted]
+            waiting = waiting[admitted:]
             read.append((length[new].sum(), length[new].mean()))
             running = np.concatenate([running, new])
         # until one ends or the cache overflows; at most a stretch where one more may come
@@ -125,7 +128,8 @@ def serve(
             back = min(
                 int(np.searchsorted(np.cumsum(length[running][::-1]), over)) + 1, running.size - 1
             )
-            waiting, running = np.concatenate([running[-back:], waiting]), running[:-back]
+            waiting = np.concatenate([running[-back:], waiting])
+            running = running[:-back]
     counts, at_once, cached = (
         np.array(column, dtype=np.float64) for column in zip(*stretches, strict=True)
     )
@@ -133,7 +137,8 @@ def serve(
     return Schedule(counts, at_once, cached, prompts, lengths, fullest)
 
 
-US, MS = 1e-6, 1e-3
+US = 1e-6
+MS = 1e-3
 WIDE_BYTES: Final = (
     2.0  # of an element of what is not quantised: embeddings, output matrix, activations
 )
@@ -152,18 +157,19 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
     are in a prefix cache are not read; ``eager`` launches every kernel; ``sources`` give
     times of kernels.
     """
-    steps, prompts = (
-        step_parts(setting, schedule, sources),
-        prompt_parts(setting, schedule, sources),
-    )
+    steps = step_parts(setting, schedule, sources)
+    prompts = prompt_parts(setting, schedule, sources)
     return {name: seconds + prompts[name] for name, seconds in steps.items()}
 
 
 def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
     """Return the seconds of the steps that give each running sequence a token, as `inference_parts` does."""
-    model, gpu, pp = setting.model, setting.gpu, setting.pp
+    model = setting.model
+    gpu = setting.gpu
+    pp = setting.pp
     parts = dict.fromkeys(CONSTANTS, 0.0)
-    steps, running = schedule.steps, np.maximum(schedule.running / pp, 1.0)
+    steps = schedule.steps
+    running = np.maximum(schedule.running / pp, 1.0)
     products, collectives = _tokens(setting, sources, running)
     # the output matrix for the last token of every sequence, in 16 bits: on one stage, for each of
     # the parts
@@ -202,7 +208,9 @@ def eager_seconds(setting: Setting, schedule: Schedule, seconds: float) -> float
 
 def prompt_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
     """Return the seconds of reading the prompts, as `inference_parts` does."""
-    model, gpu, pp = setting.model, setting.gpu, setting.pp
+    model = setting.model
+    gpu = setting.gpu
+    pp = setting.pp
     parts = dict.fromkeys(CONSTANTS, 0.0)
     if setting.prefix_cache or not schedule.prompts.any():
         return parts
@@ -226,7 +234,11 @@ def _tokens(
     setting: Setting, sources: Sources, tokens: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the µs of products, and of messages, for so many tokens through all layers, one value each."""
-    model, gpu, tp, pp, ep = setting.model, setting.gpu, setting.tp, setting.pp, setting.ep
+    model = setting.model
+    gpu = setting.gpu
+    tp = setting.tp
+    pp = setting.pp
+    ep = setting.ep
     one = layer(model, tp, ep)
 
     def time_us(matrix: Matrix, tokens: FloatArray, copies: ArrayLike = 1.0) -> FloatArray:
@@ -248,7 +260,8 @@ def _tokens(
     message = tokens * model.hidden * WIDE_BYTES
     collectives = model.sums * collective_us("all_reduce", message, tp)
     if one.experts:
-        visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
+        visits = one.experts.visits(tokens)
+        touched = one.experts.touched(tokens)
         by_law = np.sum(
             [time_us(matrix, visits, touched) for matrix in one.experts.matrices], axis=0
         )
@@ -316,7 +329,9 @@ def inference_memory(setting: Setting) -> InferenceMemory:
     width / tp + 8 · hidden) bytes, as measured peaks say. Raises NotPublishedError: the memory of
     the GPU is not published.
     """
-    model, tp, pp = setting.model, setting.tp, setting.pp
+    model = setting.model
+    tp = setting.tp
+    pp = setting.pp
     parts = layer(model, tp, setting.ep).weights_by_part()
     layers = sum(
         count * stored_bits(setting.precision(part)[0]) / 8 for part, count in parts.items()

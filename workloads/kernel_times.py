@@ -53,7 +53,8 @@ class KernelAnswers:
 
 def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> KernelAnswers:
     """Return the times of rows by the first source that knows each, including the measured launch."""
-    us, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    us = np.full(len(rows), np.nan)
+    spread = np.full(len(rows), np.nan)
     source = np.full(len(rows), "", dtype=object)
     for run in runs:
         left = np.flatnonzero(np.isnan(us))
@@ -102,7 +103,8 @@ def measured_times(rows: pd.DataFrame) -> Times:
     tables: dict[tuple[str, str], _Measured] = {}
 
     def times(asked: pd.DataFrame) -> pd.DataFrame:
-        log_us, variance = np.full(len(asked), np.nan), np.full(len(asked), np.nan)
+        log_us = np.full(len(asked), np.nan)
+        variance = np.full(len(asked), np.nan)
         for op, places in each_op(asked):
             op_rows = asked.iloc[places].reset_index(drop=True)
             for device in op_rows["device"].unique():
@@ -143,7 +145,8 @@ class _Measured:
         """Return the spread of times interpolated, and continued, in one size; NaN where too few rows tell."""
         others = [self.codes, *np.delete(self.sizes, dim, axis=1).T]
         order = np.lexsort((self.sizes[:, dim], *others[::-1]))
-        size, log_us = self.sizes[order, dim], self.log_us[order]
+        size = self.sizes[order, dim]
+        log_us = self.log_us[order]
         same = np.all([one[order][1:] == one[order][:-1] for one in others], axis=0)
         a, b, c = (np.flatnonzero(same[:-1] & same[1:]) + step for step in range(3))
         slope = (log_us[c] - log_us[a]) / (size[c] - size[a])
@@ -174,7 +177,8 @@ class _Measured:
         """Return the logarithm of the µs and its variance among rows that agree in the sizes before ``dim``."""
         if dim == len(at):
             return self.log_us[first], 0.0
-        size, asked = self.sizes[first:last, dim], at[dim]
+        size = self.sizes[first:last, dim]
+        asked = at[dim]
 
         def block(value: float) -> tuple[float, float]:
             low, high = np.searchsorted(size, [value - 1e-9, value + 1e-9])
@@ -308,7 +312,9 @@ class Sources:
         if keys:
             us, spread, source = zip(*(self.cached[key] for key in keys), strict=True)
         else:
-            us, spread, source = ((), (), ())
+            us = ()
+            spread = ()
+            source = ()
         return KernelAnswers(
             np.array(us, dtype=float).reshape(shape),
             np.nan_to_num(np.array(spread, dtype=float)).reshape(shape),
@@ -317,7 +323,8 @@ class Sources:
 
     def pick(self, times: KernelAnswers, by_law: FloatArray, over: float = 1.0) -> FloatArray:
         """Return the view's times; sources' times are divided by the kernels' factor ``over`` their law."""
-        is_timed, us = np.isfinite(times.us), times.us / over
+        is_timed = np.isfinite(times.us)
+        us = times.us / over
         if self.view == "times":
             return np.where(is_timed, us, by_law)
         return np.where(is_timed, us * (times.spread if self.view == "spread" else 1.0), 0.0)
@@ -378,10 +385,8 @@ class Sources:
         one = model.attention[0]
         if one.window or one.picked:
             return None
-        heads, kept = (
-            {"heads": one.heads / tp, "causal": float(model.causal)},
-            max(one.kv_heads / tp, 1.0),
-        )
+        heads = {"heads": one.heads / tp, "causal": float(model.causal)}
+        kept = max(one.kv_heads / tp, 1.0)
         if (latent := one.latent) is None:
             return {
                 **heads,

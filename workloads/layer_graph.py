@@ -161,7 +161,8 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     if "measured_on" in stated:
         host = stated["measured_on"]
         settings["measured_on"] = host if isinstance(host, GPU) else find(host)
-    dims, sizes = stated.get("dims", ""), {}
+    dims = stated.get("dims", "")
+    sizes = {}
     if isinstance(dims, Mapping):
         pairs = dims.items()
     else:
@@ -454,7 +455,8 @@ def _in_order(
 def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
     name = str(stated["name"])
     rest = {key: value for key, value in stated.items() if key not in _KEYS}
-    word, collective = str(stated.get("op", "")), str(stated.get("collective", ""))
+    word = str(stated.get("op", ""))
+    collective = str(stated.get("collective", ""))
     if not collective and word and canonical_op(word) not in OPS and collective_of(word):
         word, collective = "", word  # a separate row for a message
     times = [key for key in _US if key in stated]

@@ -94,7 +94,8 @@ def prices(given: object) -> Prices:
         raise ParameterError(
             "price", f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {given!r}"
         )
-    by_name, currencies = dict[str, float](), set[str]()
+    by_name = dict[str, float]()
+    currencies = set[str]()
     for name, text in named:
         by_name[_named(name)], currency = _money("price", text, PER_HOUR)
         currencies.add(currency)

@@ -525,7 +525,8 @@ def kernel(
         raise ParameterError(
             "number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}"
         )
-    word, gpu = _WORDS[number_format], find(gpu)
+    word = _WORDS[number_format]
+    gpu = find(gpu)
     stream = Spread.read("stream", stream, _stream(gpu))
     share_spread = Spread.read("kernel_share", kernel_share, Spread.of(f"{name}.reached"))
     links, notes = _sending(gpu, gpus, network_gbs)

@@ -49,10 +49,12 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
 
     Raises DataError: a figure of the GPU is not published, or its links were not measured.
     """
-    model, sources = setting.model, sources or Sources()
+    model = setting.model
+    sources = sources or Sources()
     micros = setting.global_batch // (setting.dp * setting.micro_batch)
     tokens = setting.micro_batch * setting.seq_len / setting.cp
-    layers, one = model.layers / setting.pp, layer(model, setting.tp, setting.ep)
+    layers = model.layers / setting.pp
+    one = layer(model, setting.tp, setting.ep)
     forward, backward = _micro(setting, sources, one)
     share = {"none": 0.0, "selective": 0.0, "full": 1.0}[
         setting.recompute
@@ -66,7 +68,9 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     micro = sum(parts.values())
     part_seconds = {name: value * micros for name, value in parts.items()}
     # embedding and output matrix, spread over the pipeline's stages
-    law, width, hidden = sources(setting.gpu, "bf16"), model.vocab / setting.tp, model.hidden
+    law = sources(setting.gpu, "bf16")
+    width = model.vocab / setting.tp
+    hidden = model.hidden
     bandwidth = streaming_gbs(setting.gpu)
     head = float(law.time_us(width, tokens, hidden))
     head += float(law.time_us(hidden, tokens, width) + law.time_us(width, hidden, tokens))
@@ -137,10 +141,13 @@ def _micro(
     setting: Setting, sources: Sources, one: Layer
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the seconds of one micro-batch through one layer on one GPU by part, forward and backward."""
-    model, tp, gpu = setting.model, setting.tp, setting.gpu
+    model = setting.model
+    tp = setting.tp
+    gpu = setting.gpu
     tokens = float(setting.micro_batch * setting.seq_len) / setting.cp
     law = sources(gpu, setting.dtype)
-    products, inputs = _products(law, one, tokens), _backward(law, one, tokens, weights=False)
+    products = _products(law, one, tokens)
+    inputs = _backward(law, one, tokens, weights=False)
     if setting.lora:
         weights = 0.0
     else:
@@ -182,7 +189,8 @@ def _micro(
         exchange = (
             2.0 * float(collective_us(gpu, "all_to_all", sent, setting.ep, setting.network)) * US
         )
-        sums, back = sums + exchange, back + exchange
+        sums = sums + exchange
+        back = back + exchange
     ring = 0.0
     if setting.cp > 1:  # keys and values go round the GPUs that share a sequence
         size = tokens * cached_per_token(model, tp) * WIDE_BYTES
@@ -204,7 +212,8 @@ def _micro(
 def _products(law: ProductLaw | LearnedProducts, one: Layer, tokens: float) -> float:
     time = sum(m.share * float(law.time_us(m.outputs, tokens, m.inputs)) for m in one.matrices)
     if one.experts:
-        visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
+        visits = one.experts.visits(tokens)
+        touched = one.experts.touched(tokens)
         each = (
             float(law.time_us(m.outputs, visits, m.inputs, touched)) for m in one.experts.matrices
         )
@@ -222,7 +231,8 @@ def _backward(
         if weights:
             time += m.share * float(law.time_us(m.outputs, m.inputs, tokens))
     if one.experts:
-        visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
+        visits = one.experts.visits(tokens)
+        touched = one.experts.touched(tokens)
         for m in one.experts.matrices:
             time += one.experts.share * float(law.time_us(m.inputs, visits, m.outputs, touched))
             if weights:

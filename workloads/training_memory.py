@@ -202,7 +202,8 @@ def activation_bytes(setting: Setting) -> float:
     need no inputs, but the adapters of attention read theirs. Each expert keeps a copy of the
     tokens that visit it.
     """
-    model, tp = setting.model, setting.tp
+    model = setting.model
+    tp = setting.tp
     tokens = _tokens(setting)
     stream = WIDE_BYTES * model.hidden * tokens
     if setting.recompute == "full" and setting.recompute_layers is None:

@@ -25,7 +25,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 def constant_columns(X: np.ndarray) -> np.ndarray:
     """Return the columns whose range is rounding error of their values (``n`` times the machine's precision)."""
-    low, high = X.min(axis=0), X.max(axis=0)
+    low = X.min(axis=0)
+    high = X.max(axis=0)
     return np.flatnonzero(high - low <= len(X) * _EPS * np.maximum(np.abs(low), np.abs(high)))
 
 
@@ -38,7 +39,8 @@ def copied_columns(X: np.ndarray) -> np.ndarray:
     sums = X.sum(axis=0)
     order = np.argsort(sums, kind="stable")
     equal = sums[order][1:] == sums[order][:-1]
-    seen, copies = set[bytes](), list[int]()
+    seen = set[bytes]()
+    copies = list[int]()
     for j in (
         np.sort(order[np.r_[False, equal] | np.r_[equal, False]]).tolist() if equal.any() else ()
     ):
@@ -83,7 +85,9 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         """
         X, y, w = check_rows(self, X, y, sample_weight)
         used = w > 0
-        X, y, w = X[used], y[used], w[used]
+        X = X[used]
+        y = y[used]
+        w = w[used]
         constant = constant_columns(X)
         copies = np.setdiff1d(copied_columns(X), constant)
         dropped = np.union1d(constant, copies)
@@ -130,7 +134,8 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
             free = chosen
         t, spread, rank = minimum_norm(problem, free, independent=independent)
         residual = problem.b - problem.A[:, free] @ t
-        coef, p_values = np.zeros(X.shape[1]), np.full(X.shape[1], np.nan)
+        coef = np.zeros(X.shape[1])
+        p_values = np.full(X.shape[1], np.nan)
         coef[chosen] = t / problem.scale[free]
         self.df_resid_ = len(y) - rank - 1
         p_values[chosen] = t_test(t, spread, float(residual @ residual), self.df_resid_)

@@ -98,11 +98,9 @@ class ChosenFactor:
 
     def orthogonal(self, columns: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
         """Return some columns of A less their projection on the first of S, one row each."""
-        chosen, inverse, off = (
-            self._At[self.columns[:size]],
-            self._inverse[:size, :size],
-            self._At[columns],
-        )
+        chosen = self._At[self.columns[:size]]
+        inverse = self._inverse[:size, :size]
+        off = self._At[columns]
         for _ in range(3):  # a pass leaves the rounding error of the one before times that of R^-1
             off = off - (((off @ chosen.T) @ inverse) @ inverse.T) @ chosen
         return off
@@ -113,11 +111,9 @@ class ChosenFactor:
         if s >= len(self._problem.b):
             return False
         self._make_room(s + 1)
-        w, squared, row = (
-            self.cross[:, column].copy(),
-            float(self.lengths_beyond[column]),
-            self._rows[s],
-        )
+        w = self.cross[:, column].copy()
+        squared = float(self.lengths_beyond[column])
+        row = self._rows[s]
         if squared >= _LONG:
             length = squared**0.5
             np.dot(self._At, self._At[column], out=row)
@@ -148,7 +144,10 @@ class ChosenFactor:
 
     def _make_room(self, size: int) -> None:
         if size > (room := len(self._z)):
-            rows, z, R, inverse = self._rows, self._z, self._R, self._inverse
+            rows = self._rows
+            z = self._z
+            R = self._R
+            inverse = self._inverse
             self._rows, self._z = np.empty((2 * room, rows.shape[1])), np.empty(2 * room)
             self._R, self._inverse = np.zeros((2 * room, 2 * room)), np.zeros((2 * room, 2 * room))
             (
@@ -161,10 +160,8 @@ class ChosenFactor:
 
     def _arrange(self, columns: list[int]) -> None:
         """Put S in this order. From the first column that moves on, R of the new order is G R', and Q becomes QG."""
-        s, first = (
-            len(columns),
-            next(i for i, column in enumerate(columns) if column != self.columns[i]),
-        )
+        s = len(columns)
+        first = next(i for i, column in enumerate(columns) if column != self.columns[i])
         order = [self.columns.index(column) for column in columns[first:]]
         factored, tau, _, _ = dgeqrf(self._R[first:s, order])
         G = dorgqr(factored, tau)[0]
@@ -176,7 +173,8 @@ class ChosenFactor:
 
     def _measure(self) -> None:
         """Work out what depends on the columns in use."""
-        m, z = self.used, self.target
+        m = self.used
+        z = self.target
         self.free = self.t = self.inverse @ z
         self.gradient, self.lengths = self.gradient_beyond, self.lengths_beyond
         if m < len(z):
@@ -242,7 +240,8 @@ class NonNegativeForward:
         if (len(chosen.t) and chosen.t.min() <= 0) or (
             idle and chosen.gradient[idle].max() > self._limit
         ):
-            columns, start = [*chosen.columns, *chosen.parked], np.zeros(self._problem.A.shape[1])
+            columns = [*chosen.columns, *chosen.parked]
+            start = np.zeros(self._problem.A.shape[1])
             start[chosen.columns[: chosen.used]] = np.maximum(chosen.t, 0.0)
             t = non_negative(self._problem, np.isin(np.arange(len(start)), columns), start)
             chosen.start(np.flatnonzero(t).tolist(), [j for j in columns if t[j] == 0])
@@ -271,7 +270,9 @@ class _Trials:
         Columns are looked at in the order of their bounds while these are not below the largest
         fall.
         """
-        bounds, falls, largest = self._up * self._up / self._beyond, dict[int, float](), 0.0
+        bounds = self._up * self._up / self._beyond
+        falls = dict[int, float]()
+        largest = 0.0
         while (bound := float(bounds[column := int(bounds.argmax())])) > 0 and bound >= largest * (
             1 - TIES
         ):
@@ -302,7 +303,8 @@ class _Trials:
 
     def _fall(self, column: int) -> float:
         """Return by how much the RSS falls with a column: at once where no sign is wrong, else by a fit."""
-        chosen, m = self._chosen, self._chosen.used
+        chosen = self._chosen
+        m = self._chosen.used
         x = float(self._up[column]) / float(self._lengths[column])
         coefficients = chosen.t - x * (chosen.inverse[:m, :m] @ chosen.cross[:m, column])
         right = m == 0 or coefficients.min() >= 0
@@ -321,7 +323,9 @@ class _Trials:
         above the least one for any signs by ``mu' s_K``. If the signs do not settle, or columns are
         nearly dependent, the active-set method takes over.
         """
-        chosen, length, m = self._chosen, float(self._beyond[column]), self._chosen.used
+        chosen = self._chosen
+        length = float(self._beyond[column])
+        m = self._chosen.used
         if chosen.parked or length < _DEPENDENT or self._dependent:
             return self._refit(column)
         d = chosen.inverse @ chosen.cross[:, column]  # A_S^+ a_j
@@ -331,8 +335,10 @@ class _Trials:
         held[:m] = negative
         for _ in range(_EXCHANGES):
             K = np.flatnonzero(held)
-            V, share = self._inverse_gram[:, K], d[K] / length
-            mu, singular = s[K], 0
+            V = self._inverse_gram[:, K]
+            share = d[K] / length
+            mu = s[K]
+            singular = 0
             if len(K):
                 mu, singular = dposv(V[K] + np.multiply.outer(d[K], share), mu)[1:]
             if singular:
@@ -368,13 +374,12 @@ class _Trials:
 
         A column that is a combination of S adds no row to it.
         """
-        chosen, s, z = (
-            self._chosen,
-            len(self._chosen.columns),
-            self._chosen.target[self._chosen.used :],
-        )
+        chosen = self._chosen
+        s = len(self._chosen.columns)
+        z = self._chosen.target[self._chosen.used :]
         columns = [*chosen.columns, *chosen.parked, column]
-        A, b = np.zeros((s + 1, len(columns)), order="F"), np.zeros(s + 1)
+        A = np.zeros((s + 1, len(columns)), order="F")
+        b = np.zeros(s + 1)
         A[:s, :s], A[:s, s:], b[:s] = chosen.factor, chosen.cross[:, columns[s:]], chosen.target
         if self._beyond[column] > ALIASED**2:
             A[s, -1] = self._beyond[column] ** 0.5

@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..base import one_blas_thread, weighted_folds
 from .least_squares import LinearRegressor
 
-_ROOTS, _CLOSE = 60, 1e-11
+_ROOTS = 60
+_CLOSE = 1e-11
 """The most trials of a mean residual, and how close to its own value the search ends, in units of the target's mean."""
 
 
@@ -47,17 +48,20 @@ class Standardised:
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
         """Standardise with the weighted means and standard deviations."""
-        mean, y_mean = np.average(X, axis=0, weights=w), float(np.average(y, weights=w))
+        mean = np.average(X, axis=0, weights=w)
+        y_mean = float(np.average(y, weights=w))
         scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=w))
         constant = scale <= len(y) * np.finfo(np.float64).eps * np.abs(mean)
         scale[constant] = 1.0
         y_scale = float(np.sqrt(np.average((y - y_mean) ** 2, weights=w)))
         level = y_scale <= len(y) * np.finfo(np.float64).eps * abs(y_mean)
         root = np.sqrt(w / w.sum())
-        M, v = root[:, None] * ((X - mean) / scale), root * (y - y_mean)
+        M = root[:, None] * ((X - mean) / scale)
+        v = root * (y - y_mean)
         M[:, constant] = 0.0
         if level:  # what is left of the target is rounding error
-            y_scale, v = 1.0, np.zeros_like(v)
+            y_scale = 1.0
+            v = np.zeros_like(v)
         offset = np.where(constant, 0.0, mean / scale)
         return cls(M.T @ M, M.T @ v / y_scale, y_scale / scale, mean, y_mean, offset, y_scale)
 
@@ -66,7 +70,9 @@ class Standardised:
     ) -> PenaltyPath:
         """Minimise ``mse / 2 + alpha (mix |u|_1 + (1 - mix) |u|² / 2)`` for each of the falling alphas."""
         solver = ActiveSet(self.gram, self.pull, positive)
-        u, n_iter, converged = np.zeros((len(self.pull), len(alphas))), [], []
+        u = np.zeros((len(self.pull), len(alphas)))
+        n_iter = []
+        converged = []
         for k, alpha in enumerate(alphas):
             steps, settled = solver.solve(alpha * mix, alpha * (1 - mix), tol, max_iter)
             n_iter.append(steps)
@@ -89,21 +95,19 @@ class Standardised:
         Gram matrix of columns that are not centred would lose all that is small against their
         means.)
         """
-        solver, r, target = (
-            ActiveSet(self.gram, self.pull, positive=True),
-            0.0,
-            self.target_mean / self.target_unit,
-        )
-        u, n_iter, converged = np.zeros((len(self.pull), len(alphas))), [], []
+        solver = ActiveSet(self.gram, self.pull, positive=True)
+        r = 0.0
+        target = self.target_mean / self.target_unit
+        u = np.zeros((len(self.pull), len(alphas)))
+        n_iter = []
+        converged = []
         close = _CLOSE * max(1.0, abs(target))
         for k, alpha in enumerate(alphas):
-            low, high, steps, settled, gap = (
-                float(intercepts[k]) / self.target_unit,
-                0.0,
-                0,
-                True,
-                np.inf,
-            )
+            low = float(intercepts[k]) / self.target_unit
+            high = 0.0
+            steps = 0
+            settled = True
+            gap = np.inf
             r = min(max(r, low), high)
             for _ in range(_ROOTS):
                 solver.c = self.pull + r * self.offset
@@ -168,13 +172,16 @@ class _Penalised(LinearRegressor):
         """
         X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
-        whole, mixes = Standardised.of(X, y, w), self._mixes()
+        whole = Standardised.of(X, y, w)
+        mixes = self._mixes()
         grids = [self._alphas(whole, mix) for mix in mixes]
-        errors, weight = [np.zeros(len(alphas)) for alphas in grids], 0.0
+        errors = [np.zeros(len(alphas)) for alphas in grids]
+        weight = 0.0
         for train, valid in weighted_folds(
             self.cv, sample_weight, len(y), groups, self.random_state
         ):
-            rows, weight = Standardised.of(X[train], y[train], w[train]), weight + w[valid].sum()
+            rows = Standardised.of(X[train], y[train], w[train])
+            weight = weight + w[valid].sum()
             for mix, alphas, error in zip(mixes, grids, errors, strict=True):
                 path = self._path(rows, alphas, mix)
                 error += w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
@@ -189,7 +196,8 @@ class _Penalised(LinearRegressor):
         path = self._path(whole, self.alphas_[: least + 1], self.l1_ratio_)
         self.n_iter_, self.converged_ = int(path.n_iter[-1]), bool(path.converged[-1])
         if not self.converged_:
-            name, steps = type(self).__name__, self.n_iter_
+            name = type(self).__name__
+            steps = self.n_iter_
             warnings.warn(
                 f"{name} did not settle within {steps} steps", ConvergenceWarning, stacklevel=3
             )
@@ -322,7 +330,9 @@ PIVOT = 1e-10
 """A column whose squared distance from the span of the active ones is below this share of its
 squared length counts as in the span: taking it in exchanges it for active columns until one of them
 reaches 0."""
-_TIE, _DRIFT, _ROUNDING = 1e-9, 1e-9, 1e-13
+_TIE = 1e-9
+_DRIFT = 1e-9
+_ROUNDING = 1e-13
 
 
 class ActiveSet:
@@ -370,7 +380,8 @@ class ActiveSet:
             self._factorise()
         self._floor = _ROUNDING * float(np.abs(self.c).max(initial=0.0))
         self.pull = self.c - self.u[self.active] @ self._rows[: self._k] - ridge * self.u
-        steps, idle = self._settle(l1, tol, max_steps), 0
+        steps = self._settle(l1, tol, max_steps)
+        idle = 0
         least = self._objective(l1)
         while steps < max_steps and idle <= len(self.u):
             if (column := self._strongest(l1, tol)) is not None:
@@ -415,7 +426,10 @@ class ActiveSet:
         A move that ends short of the minimum without such a drop shows that the inverse has
         drifted: it is computed anew, and what is then left over is rounding error.
         """
-        steps, last, reached, fresh = 0, np.inf, False, False
+        steps = 0
+        last = np.inf
+        reached = False
+        fresh = False
         limit = max(min(tol, _DRIFT) * l1, self._floor)
         while steps < most_steps:
             residual, error = self._residual(l1)
@@ -425,7 +439,8 @@ class ActiveSet:
             if drifted:
                 self._factorise()
                 fresh = True
-            last, steps = error, steps + 1
+            last = error
+            steps = steps + 1
             reached = self._move(self._solved(residual), l1)[0]
         return steps
 
@@ -439,7 +454,8 @@ class ActiveSet:
 
     def _enter(self, column: int, l1: float) -> int:
         """Take a column in: raise it, the others following, until it pulls no more; return the number of steps."""
-        sign, steps = (1.0 if self.pull[column] > 0 else -1.0), 0
+        sign = 1.0 if self.pull[column] > 0 else -1.0
+        steps = 0
         while True:
             steps += 1
             solved = self._solved(self.G[column][self.active])
@@ -457,7 +473,8 @@ class ActiveSet:
         Returns whether the minimum was reached, otherwise the coefficient that is 0 has left the
         active set; and the objective's curvature.
         """
-        k, active = self._k, self.active
+        k = self._k
+        active = self.active
         bent = direction @ self._rows[:k]
         slope = float(direction @ self._residual(l1)[0])
         flat = float(direction**2 @ self.diagonal[active])
@@ -507,7 +524,8 @@ class ActiveSet:
 
     def _drop(self, i: int) -> None:
         """Take the i-th active column out; the last one takes its place."""
-        last, inverse = self._k - 1, self._inverse
+        last = self._k - 1
+        inverse = self._inverse
         inverse[[i, last], : last + 1] = inverse[[last, i], : last + 1]
         inverse[: last + 1, [i, last]] = inverse[: last + 1, [last, i]]
         column = inverse[:last, last]

@@ -22,12 +22,14 @@ from ..base import one_blas_thread, weighted_folds
 from .least_squares import LinearRegressor
 from .triangular import ALIASED, Triangular, centred, non_negative, upper_triangle, with_intercept
 
-_DEPENDENT, _INDEPENDENT = 1e-5, 1e-9
+_DEPENDENT = 1e-5
+_INDEPENDENT = 1e-9
 """A column is a combination of the others when its row of the null space is longer than the first,
 none when it is shorter than the second; in between a new factorisation decides by the cut-off of
 the singular values."""
 _SHRUNK = 1e-4  # factorise anew when the pseudo-inverse has shrunk to this share: its rounding errors have not
-_FREE, _GROWN = 0.01, 1e4
+_FREE = 0.01
+_GROWN = 1e4
 """A `WideFit` gives up columns of which at least the first is not in the row space, as share of the
 squared length, and factorises anew when the trace of its inverse, per row, is above the second."""
 _CHECK = 16
@@ -252,7 +254,8 @@ def _singular(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return U, s, np.hstack([Q[:, :k] @ Vt.T, Q[:, k:]])
 
 
-_TIE, _NOISE = 1e-9, 1e-14
+_TIE = 1e-9
+_NOISE = 1e-14
 
 
 @dataclass(frozen=True)
@@ -281,8 +284,10 @@ def eliminate_free(problem: Triangular, least: int) -> Path:
     count as zero, as in `triangular.minimum_norm`). All come from one factorisation (`WideFit`,
     `NarrowFit`).
     """
-    p, varied = problem.A.shape[1], problem.A.any(axis=0)
-    t, idle = np.zeros((p - least + 1, p)), np.flatnonzero(~varied)
+    p = problem.A.shape[1]
+    varied = problem.A.any(axis=0)
+    t = np.zeros((p - least + 1, p))
+    idle = np.flatnonzero(~varied)
     gone = min(
         len(idle), p - least
     )  # columns of zeros go first, the last of them before the others
@@ -310,7 +315,8 @@ def eliminate_bounded(problem: Triangular, unit: np.ndarray, least: int) -> Path
     while len(columns) > least:
         t = fits[-1]
         drop = weakest(t[columns] * unit[columns - 1])
-        column, columns = columns[drop], np.delete(columns, drop)
+        column = columns[drop]
+        columns = np.delete(columns, drop)
         fits.append(t if t[column] == 0 else _bounded(problem, np.append(0, columns), t))
     return Path(np.array(fits), columns - 1)
 
@@ -395,7 +401,8 @@ class RFECV(LinearRegressor):
         X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
         least = min(max(self.min_features, 1), X.shape[1])
-        errors, weight = np.zeros(X.shape[1] - least + 1), 0.0
+        errors = np.zeros(X.shape[1] - least + 1)
+        weight = 0.0
         for train, valid in weighted_folds(
             self.cv, sample_weight, len(y), groups, self.random_state
         ):

@@ -93,7 +93,8 @@ def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
     return int(np.sum(counts == 1)) + len(rows)
 
 
-BASES, DIRECTIONS = ("ols", "nnls"), ("forward", "backward")
+BASES = ("ols", "nnls")
+DIRECTIONS = ("forward", "backward")
 _TALL = (
     4.0  # from so many times as many rows as columns on, forward selection reduces the rows first
 )
@@ -216,16 +217,15 @@ class Stepwise(LinearRegressor):
             cap = X.shape[1]
         else:
             cap = self.max_features
-        kind, rows = (
-            (self.base, self.direction, limit if self.direction == "backward" else None),
-            (y, w, X),
-        )
+        kind = (self.base, self.direction, limit if self.direction == "backward" else None)
+        rows = (y, w, X)
         path = (memo or Memo()).of(
             kind, rows, lambda: new_path(X, y, w, self.base, self.direction, limit)
         )
         sizes, values = walk(path, self.direction, criterion, cap)
         columns = columns_after(path, self.direction, sizes.stop - 1)
-        names, sign = feature_names(self), "+" if self.direction == "forward" else "-"
+        names = feature_names(self)
+        sign = "+" if self.direction == "forward" else "-"
         self.steps_ = [f"{sign} {names[j]}" for j in path.order[sizes.start : sizes.stop - 1]]
         self.criterion_path_, self.rss_path_ = (
             np.array(values),
@@ -234,7 +234,8 @@ class Stepwise(LinearRegressor):
         self.edf_path_ = np.array([degrees(path, self.direction, step) for step in sizes])
         if self.base == "ols":
             return self._set_free(centred(X[:, columns], y, w), X, y, w, columns, independent=True)
-        problem, coef = with_intercept(X[:, columns], y, w), np.zeros(X.shape[1])
+        problem = with_intercept(X[:, columns], y, w)
+        coef = np.zeros(X.shape[1])
         scaled = non_negative(problem) / problem.scale
         coef[columns] = scaled[1:]
         return self._set(coef, scaled[0])
@@ -373,7 +374,8 @@ class GreedyPath:
     def _orthogonalise(self) -> None:
         """Take the directions of the block out of the vectors left; forget those taken and those that are nothing."""
         if self._size:
-            Q, W = self._Q[: self._size], self._W[: self._size, : len(self._left)]
+            Q = self._Q[: self._size]
+            W = self._W[: self._size, : len(self._left)]
             self._Z = dgemm(-1.0, Q.T, W, beta=1.0, c=self._Z.T, overwrite_c=True).T
         lengths = np.einsum("jd,jd->j", self._Z, self._Z)
         kept = (lengths > ALIASED**2) & ~self._taken
@@ -394,7 +396,9 @@ class GreedyPath:
             best = int(np.argmax(shares >= (1 - TIES) * shares.max()))
         else:
             best = int(np.argmax(shares <= (1 + TIES) * shares.min()))
-        k, Q, W = self._size, self._Q, self._W[:, : len(shares)]
+        k = self._size
+        Q = self._Q
+        W = self._W[:, : len(shares)]
         q = self._Z[best] - W[:k, best] @ Q[:k]
         if self._lengths[best] < _FRESH * self._whole[best]:
             q -= (Q[:k] @ q) @ Q[:k]
@@ -530,7 +534,8 @@ class NonNegativeBackward:
         self.order.append(int(self._left[position]))
         self._left, self._t = np.delete(self._left, position), np.delete(self._t, position)
         self._R = upper_triangle(np.delete(self._R, position, axis=1))
-        m, used = len(self._left), self._used
+        m = len(self._left)
+        used = self._used
         if used:
             goal = dtrtrs(self._R[:used, :used], self._R[:used, -1])[0]
         else:
@@ -554,15 +559,18 @@ class NonNegativeBackward:
 
     def _least(self) -> int:
         """Return the position of the feature whose absence raises the RSS least, the first of equals."""
-        m, used = len(self._left), self._used
-        t, inverse = self._t[:used], dtrtri(self._R[:used, :used])[0]
+        m = len(self._left)
+        used = self._used
+        t = self._t[:used]
+        inverse = dtrtri(self._R[:used, :used])[0]
         V = inverse @ inverse.T
         spread = np.diagonal(V)
         moved = t[:, None] - V * (t / spread)  # column j: without column j
         np.fill_diagonal(moved, 0.0)
         settled = (moved >= 0).all(axis=0)
         if used == m:
-            d, length = inverse @ self._R[:m, m], max(self._R[m, m] ** 2, ALIASED**2)
+            d = inverse @ self._R[:m, m]
+            length = max(self._R[m, m] ** 2, ALIASED**2)
             settled &= self._gradient_of_intercept() + d * t / spread <= self._limit
             spread = np.where(settled, spread, spread + d**2 / length)
         bounds = (t**2 / spread)[:m]
@@ -571,7 +579,8 @@ class NonNegativeBackward:
 
     def _rise_without(self, position: int) -> float:
         """Return the RSS without a feature, given by position, less that with it."""
-        start, allowed = self._t.copy(), np.ones(len(self._t), dtype=bool)
+        start = self._t.copy()
+        allowed = np.ones(len(self._t), dtype=bool)
         start[position], allowed[position] = 0.0, False
         problem = self._problem()
         return problem.rss(non_negative(problem, allowed, start)) - self.rss[-1]
@@ -586,7 +595,8 @@ def first_of_least(
     NaN where they need a fit; ``fitted`` returns the value at one index by a fit, and is not called
     where the bound says it is not the least.
     """
-    values, least = np.full(len(bounds), np.inf), np.inf
+    values = np.full(len(bounds), np.inf)
+    least = np.inf
     order = np.argsort(bounds, kind="stable")
     for first in range(0, len(order), _AT_ONCE):
         chunk = order[first : first + _AT_ONCE]

@@ -55,7 +55,8 @@ def upper_triangle(M: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
 
 def _triangular(rows: np.ndarray, length: float, reduce: float) -> Triangular:
     """Scale |M beta - v|² given [M v]' (q + 1 x n, one row a column), and reduce it where n > reduce (q + 1)."""
-    columns, n = rows[:-1], rows.shape[1]
+    columns = rows[:-1]
+    n = rows.shape[1]
     scale = np.sqrt(np.einsum("jn,jn->j", columns, columns))
     scale[scale == 0] = 1.0
     columns /= scale[:, None]
@@ -71,7 +72,8 @@ def centred(X: np.ndarray, y: np.ndarray, w: np.ndarray, reduce: float = 1.0) ->
 
     It is reduced where there are more than ``reduce`` times p + 1 rows.
     """
-    root, mean = np.sqrt(w), w @ X / w.sum()
+    root = np.sqrt(w)
+    mean = w @ X / w.sum()
     rows = np.empty((X.shape[1] + 1, len(y)))  # p + 1 x n: the columns of X, then y
     columns = rows[:-1]
     np.subtract(X.T, mean[:, None], out=columns)
@@ -104,7 +106,8 @@ def minimum_norm(
     as zero); the diagonal of (A'A)^-1, so that var(t) is sigma² times it, NaN where collinear
     columns leave a coefficient undetermined; and the rank.
     """
-    A, m = problem.A[:, columns], len(columns)
+    A = problem.A[:, columns]
+    m = len(columns)
     if 0 < m <= len(A):
         R = upper_triangle(np.column_stack([A, problem.b]))[:m]
         inverse, singular = dtrtri(R[:, :m])
@@ -115,7 +118,9 @@ def minimum_norm(
             return dtrtrs(R[:, :m], R[:, m])[0], np.sum(inverse**2, axis=1), m
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     kept = s > ALIASED * s.max(initial=0.0)
-    U, s, Vt = U[:, kept], s[kept], Vt[kept]
+    U = U[:, kept]
+    s = s[kept]
+    Vt = Vt[kept]
     t = Vt.T @ ((U.T @ problem.b) / s)
     spread = np.sum((Vt / s[:, None]) ** 2, axis=0)
     determined = np.sum(Vt**2, axis=0) > 1 - ALIASED
@@ -156,7 +161,8 @@ class Face:
         m = len(self.columns)
         if m == len(self._z):
             return False
-        Q, v = self._Q[:, :m], self._problem.A[:, column]
+        Q = self._Q[:, :m]
+        v = self._problem.A[:, column]
         h = v @ Q
         v = v - Q @ h
         again = v @ Q
@@ -176,11 +182,10 @@ class Face:
         From the first column dropped on, R of those kept is G R' with R' triangular, and Q becomes
         QG.
         """
-        m, columns = (
-            len(self.columns),
-            [column for column, kept in zip(self.columns, which, strict=True) if kept],
-        )
-        left, first = len(columns), int(np.argmin(which))
+        m = len(self.columns)
+        columns = [column for column, kept in zip(self.columns, which, strict=True) if kept]
+        left = len(columns)
+        first = int(np.argmin(which))
         G, R = np.linalg.qr(self._R[first:m, np.flatnonzero(which)[first:]])
         if left > first and np.abs(np.diagonal(R)).min() <= ALIASED:
             self._start(columns)
@@ -238,7 +243,8 @@ def non_negative(
     t = _guess(problem, free) if start is None else start.copy()
     face = Face(problem, np.flatnonzero(t > 0).tolist())
     t = settle(face, t)
-    limit, rejected = optimal_limit(problem), np.zeros(len(t), dtype=bool)
+    limit = optimal_limit(problem)
+    rejected = np.zeros(len(t), dtype=bool)
     for _ in range(10 * len(t) + 10):
         gradient = np.where(free & (t == 0) & ~rejected, face.gradient(), 0.0)
         best = int(np.argmax(gradient))
@@ -248,7 +254,8 @@ def non_negative(
         if face.add(best):
             trial = settle(face, t)
             if trial[best] > 0:
-                t, rejected = trial, np.zeros_like(rejected)
+                t = trial
+                rejected = np.zeros_like(rejected)
                 continue
             face = Face(problem, before)
         rejected[best] = True
@@ -266,7 +273,8 @@ def optimal_limit(problem: Triangular) -> float:
 def settle(face: Face, t: np.ndarray) -> np.ndarray:
     """Move ``t`` to the least-squares point of the face, dropping the columns that reach zero on the way."""
     while face.columns:
-        goal, here = face.goal(), t[face.columns]
+        goal = face.goal()
+        here = t[face.columns]
         t = np.zeros_like(t)
         if goal.min() > 0:
             t[face.columns] = goal
@@ -290,11 +298,16 @@ def _guess(problem: Triangular, free: np.ndarray) -> np.ndarray:
     """
     columns = np.flatnonzero(free)
     A = problem.A[:, columns]
-    gram, products = A.T @ A, A.T @ problem.b
-    used, x, gradient = np.zeros(len(products), dtype=bool), np.zeros(0), products
-    limit, t = optimal_limit(problem), np.zeros(problem.A.shape[1])
+    gram = A.T @ A
+    products = A.T @ problem.b
+    used = np.zeros(len(products), dtype=bool)
+    x = np.zeros(0)
+    gradient = products
+    limit = optimal_limit(problem)
+    t = np.zeros(problem.A.shape[1])
     for exchange in itertools.count():
-        inside, negative = np.flatnonzero(used), x < 0
+        inside = np.flatnonzero(used)
+        negative = x < 0
         outside = np.where(used, 0.0, gradient)
         if exchange < _EXCHANGES:
             room = min((len(A) - len(inside)) // 2, np.count_nonzero(outside > limit))
@@ -309,7 +322,8 @@ def _guess(problem: Triangular, free: np.ndarray) -> np.ndarray:
         if len(inside):
             x, singular = dposv(gram[inside[:, None], inside], products[inside])[1:]
         else:
-            x, singular = (np.zeros(0), 0)
+            x = np.zeros(0)
+            singular = 0
         if singular:
             return t
         gradient = products - gram[:, inside] @ x

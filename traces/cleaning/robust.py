@@ -82,7 +82,8 @@ def mad_filter(
     return MadFilter(kept, np.flatnonzero(~kept), median.to_numpy(), mad, limit)
 
 
-LEAST_BLOCKS, BLOCKS = 4, 10
+LEAST_BLOCKS = 4
+BLOCKS = 10
 """Stretches that a series is cut into: fewer make Student's t wide, more are too short to differ independently."""
 
 
@@ -102,7 +103,8 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     >>> median_intervals([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0] * 6).round(3).to_numpy().tolist()
     [[6.0, 3.5, 1.5, 1.0, 6.0, 0.969]]
     """
-    data, codes = np.asarray(values, dtype=np.float64), np.asarray(groups, dtype=np.int64)
+    data = np.asarray(values, dtype=np.float64)
+    codes = np.asarray(groups, dtype=np.int64)
     order = np.lexsort((data, codes))
     codes_sorted, start, count = np.unique(codes[order], return_index=True, return_counts=True)
     series = pd.Series(data)
@@ -151,7 +153,8 @@ def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -
         count = parts["size"].to_numpy()
         quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
         half = quantile * parts["std"] / np.sqrt(count)
-        lower, upper = np.exp(parts["mean"] - half), np.exp(parts["mean"] + half)
+        lower = np.exp(parts["mean"] - half)
+        upper = np.exp(parts["mean"] + half)
     return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=parts.index)
 
 
@@ -182,10 +185,8 @@ def repeat_intervals(
     stretch = _stretch(pd.Series(np.log(data.to_numpy())), codes, series_codes)
     middle = intervals["median"]
     lower, upper = (middle * (intervals[side] / middle) ** stretch for side in ("lower", "upper"))
-    place, size = (
-        series_codes.groupby(series_codes).cumcount(),
-        series_codes.groupby(series_codes).transform("size"),
-    )
+    place = series_codes.groupby(series_codes).cumcount()
+    size = series_codes.groupby(series_codes).transform("size")
     count = np.minimum(np.floor(np.sqrt(size)), BLOCKS).astype(np.int64)
     for rows, part in (
         (count >= LEAST_BLOCKS, [series_codes, place * count // size]),
@@ -233,7 +234,8 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     later = (2 * place.cumcount() >= place.transform("size")).to_numpy()
     intervals = median_intervals(values, 2 * codes + later, float(np.sqrt(level)))
     numbers = np.unique(codes)
-    first, second = intervals.reindex(2 * numbers), intervals.reindex(2 * numbers + 1)
+    first = intervals.reindex(2 * numbers)
+    second = intervals.reindex(2 * numbers + 1)
     drift = second["median"].to_numpy() - first["median"].to_numpy()
     apart = (second["lower"].to_numpy() > first["upper"].to_numpy()) | (
         second["upper"].to_numpy() < first["lower"].to_numpy()
