@@ -167,6 +167,14 @@ class Backend:
         """The name the driver gives the GPU."""
         return str(self.torch.cuda.get_device_name(self.index))
 
+    @property
+    def gfx(self) -> str:
+        """The architecture of an AMD GPU ("gfx942:sramecc+:xnack-"); "" of other devices."""
+        if not self.is_gpu:
+            return ""
+        properties = self.torch.cuda.get_device_properties(self.index)
+        return str(getattr(properties, "gcnArchName", ""))
+
     def devices(self, threads: Sequence[int], name: str | None = None) -> list[Device]:
         """Return the device of each row: the GPU, or the CPU with each number of threads.
 
@@ -230,9 +238,7 @@ class Backend:
         cuda = self.torch.cuda
         if not self.is_gpu:
             return False
-        if str(getattr(cuda.get_device_properties(self.index), "gcnArchName", "")).startswith(
-            "gfx"
-        ):
+        if self.gfx.startswith("gfx"):
             supported = getattr(cuda, "is_tf32_supported", lambda: False)
             return bool(supported()) and os.environ.get(_TF32_ON_AMD) == "1"
         return bool(cuda.get_device_capability(self.index) >= (8, 0))
@@ -250,13 +256,11 @@ class Backend:
     def timer(self, cold: bool) -> Timer:
         """Return the timer, with a cold cache if asked for."""
         flush = None
-        if (
-            cold
-        ):  # reading fills the last-level cache with other data, and nothing is left to write back
+        if cold:
+            # reading fills the last-level cache with other data, and nothing is left to write back;
+            # unwritten pages share one of zeros
             torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
-            buffer = torch.ones(
-                count, dtype=torch.float32, device=self.word
-            )  # unwritten pages share one of zeros
+            buffer = torch.ones(count, dtype=torch.float32, device=self.word)
             total = torch.zeros((), dtype=torch.float32, device=self.word)
             flush = partial(torch.sum, buffer, 0, out=total)
         if not self.is_gpu:
@@ -274,13 +278,10 @@ class Backend:
         word = canonical_device(self.gpu_name)[0]
         gpu = next((gpu for gpu in all_gpus() if gpu.name == word), None)
         sizes = [getattr(gpu, key, None) for key in ("llc_mb", "l2_mb")]
-        reported = int(
-            getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0)
-        )
-        return (
-            max([reported, *(int(size * 2**20) for size in sizes if size)])
-            or _UNSPECIFIED_GPU_CACHE
-        )
+        properties = self.torch.cuda.get_device_properties(self.index)
+        known = [int(size * 2**20) for size in sizes if size]
+        reported = int(getattr(properties, "L2_cache_size", 0))
+        return max(reported, *known) if known else reported or _UNSPECIFIED_GPU_CACHE
 
 
 class Operands:
@@ -293,17 +294,9 @@ class Operands:
     def dtype(self, name: str) -> Any:
         """Return PyTorch's type for a number format. Raises DataError: PyTorch has no tensors of that format."""
         if name == "fp8":
-            cuda, backend = self.torch.cuda, self.backend
-            if backend.is_gpu:
-                properties = cuda.get_device_properties(backend.index)
-            else:
-                properties = None
-            gfx = str(getattr(properties, "gcnArchName", ""))
-            if gfx.startswith("gfx94"):
-                name_of = "float8_e4m3fnuz"
-            else:
-                name_of = "float8_e4m3fn"
-            return getattr(self.torch, name_of)
+            if self.backend.gfx.startswith("gfx94"):
+                return self.torch.float8_e4m3fnuz
+            return self.torch.float8_e4m3fn
         if name not in TORCH_DTYPES:
             raise DataError(
                 f"PyTorch has no tensors of {name or 'no format'}: use {', '.join(TORCH_DTYPES)} "
@@ -441,15 +434,12 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
         if name == "all_reduce":
             return lambda: distributed.all_reduce(x)
         return lambda: distributed.broadcast(x, 0)
-    out_size, in_size = {"all_gather": (whole, share), "reduce_scatter": (share, whole)}.get(
-        name, (whole, whole)
-    )
-    out, x = make.tensor(dtype, out_size), make.tensor(dtype, in_size)
-    call = {
-        "all_gather": distributed.all_gather_into_tensor,
-        "reduce_scatter": distributed.reduce_scatter_tensor,
-        "alltoall": distributed.all_to_all_single,
+    call, out_size, in_size = {
+        "all_gather": (distributed.all_gather_into_tensor, whole, share),
+        "reduce_scatter": (distributed.reduce_scatter_tensor, share, whole),
+        "alltoall": (distributed.all_to_all_single, whole, whole),
     }[name]
+    out, x = make.tensor(dtype, out_size), make.tensor(dtype, in_size)
     return lambda: call(out, x)
 
 

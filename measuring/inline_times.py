@@ -96,12 +96,8 @@ class InlineTimes:
         self._now, self._spent = now, list[int]()  # ns within the hooks of each call
         self._clock, self._modules, self._keys = clock, dict[str, Any](), dict[Key, int]()
         # of each call, and nothing that Python's collector of garbage would have to look through
-        self._key, self._parent, self._begin, self._end = (
-            list[int](),
-            list[int](),
-            list[Mark](),
-            list[Mark](),
-        )
+        self._key, self._parent = list[int](), list[int]()
+        self._begin, self._end = list[Mark](), list[Mark]()
         self._open, self._lock = threading.local(), threading.Lock()
         self._timed_rows: tuple[int, pd.DataFrame, float] | None = (
             None  # calls, their table, share of the overhead
@@ -211,23 +207,19 @@ class InlineTimes:
             frame = self._frame()
             seen = frame.groupby("name", sort=False).cumcount()
             outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
-            if outer:
-                share = self.overhead_us * len(frame) / outer
-            else:
-                share = 0.0
-            rows = [
-                self._row(name, part)
-                for name, part in frame[seen >= self.warmup].groupby("key", sort=False)
-            ]
+            share = self.overhead_us * len(frame) / outer if outer else 0.0
+            parts = frame[seen >= self.warmup].groupby("key", sort=False)
+            rows = [self._row(name, part) for name, part in parts]
             self._timed_rows = len(self._key), pd.DataFrame(rows), share
         return self._timed_rows[1:]
 
     def _frame(self) -> pd.DataFrame:
         """Return a row per call that ended well: its times, and how many calls it encloses."""
         marks = zip(self._begin, self._end, strict=True)
-        us = np.array(
-            [np.nan if end is None else self._clock.us(begin, end) for begin, end in marks]
-        )
+        us = np.full(len(self._end), np.nan)
+        for place, (begin, end) in enumerate(marks):
+            if end is not None:
+                us[place] = self._clock.us(begin, end)
         self_us, inside = us.copy(), np.zeros(len(us))
         for place in range(len(us) - 1, -1, -1):  # what is enclosed began later
             if (parent := self._parent[place]) >= 0:
@@ -243,29 +235,19 @@ class InlineTimes:
     def _row(self, key: Any, calls: pd.DataFrame) -> dict[str, Any]:
         name, signature = key
         operator = _operator(self._modules.get(name), signature)
+        what = {"op": "application", "variant": name}
         if operator:
-            columns = (*OPS[operator["op"]].dims, *DTYPE_COLUMNS)
-        else:
-            columns = ()
-        if operator:
-            what = {
-                "op": operator["op"],
-                **{one: operator[one] for one in columns if operator.get(one, "") != ""},
-            }
-        else:
-            what = {}
+            columns = ("op", *OPS[operator["op"]].dims, *DTYPE_COLUMNS)
+            what = {one: operator[one] for one in columns if operator.get(one, "") != ""}
         middle = float(calls["us"].median())
+        spread_us = clock_share = np.nan
         if len(calls) > 1:
             spread_us = float((calls["us"] - middle).abs().median())
-        else:
-            spread_us = np.nan
         if middle:
             clock_share = self.overhead_us * (1 + float(calls["inside"].median())) / middle
-        else:
-            clock_share = np.nan
         return {
             "device": self.device,
-            **(what or {"op": "application", "variant": name}),
+            **what,
             "kernel": name,
             "duration_us": middle,
             "self_us": float(calls["self_us"].median()),
@@ -298,17 +280,13 @@ class Inline:
             name = f"CPU-{torch.get_num_threads()}T"
         elif not name:
             name = canonical_device(torch.cuda.get_device_name(where))[0]
-        if where.type == "cpu":
-            clock = _HostClock()
-        else:
-            clock = _EventClock(torch, where)
+        clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
         self.times = self.kind(clock, name, warmup, _calling_us(torch))
         self._model, self._handles = model, list[Any]()
 
     def __enter__(self) -> InlineTimes:
-        if (
-            not self.times.open and self._model is not None
-        ):  # within itself a second pair would count everything twice
+        # within itself a second pair would count everything twice
+        if not self.times.open and self._model is not None:
             for path, module in self._model.named_modules():
                 self._handles += self.times.watch(module, path or type(self._model).__name__)
         self.times.open += 1
@@ -333,21 +311,15 @@ class Inline:
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:
     """Return the device whose clock is used."""
+    usable = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+    held = None
     if model is not None and word is None:
         held = next(iter(model.parameters()), None)
-    else:
-        held = None
-    default = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        if held is not None:
-            device = held.device
-        else:
-            device = torch.device(word or default)
+        device = torch.device(word or usable[-1]) if held is None else held.device
     except RuntimeError:
         raise ParameterError("device", f"must be cpu, or a GPU as cuda:0, got {word!r}") from None
-    if device.type not in ("cpu", "cuda") or (
-        device.type == "cuda" and not torch.cuda.is_available()
-    ):
+    if device.type not in usable:
         raise ParameterError(
             "device", f"must be cpu, or a GPU of this machine as cuda:0, got {device}"
         )

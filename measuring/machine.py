@@ -61,10 +61,7 @@ def environment(
     The date is ISO 8601; today and the command line of this process by default.
     """
     torch = backend.torch
-    if backend.is_gpu:
-        kind = "events"
-    else:
-        kind = "perf_counter"
+    kind = "events" if backend.is_gpu else "perf_counter"
     facts: dict[str, Any] = {
         "date": date or time.strftime("%Y-%m-%d"),
         "command": shlex.join(sys.argv if command is None else command),
@@ -80,10 +77,7 @@ def environment(
         "torch": str(torch.__version__),
         "isa": torch.backends.cpu.get_cpu_capability(),
         "threads": [device.threads for device in devices if device.threads] or None,
-        "clock": {
-            "kind": kind,
-            "cost_us": round(timer.cost_us, 4),
-        },
+        "clock": {"kind": kind, "cost_us": round(timer.cost_us, 4)},
     }
     if not backend.is_gpu:
         return facts
@@ -95,14 +89,7 @@ def environment(
             driver = file.read().strip()
     except OSError:
         driver = None
-    if amd:
-        arch = str(properties.gcnArchName)
-    else:
-        arch = f"sm_{major}{minor}"
-    if reader:
-        idle = reader(partial(time.sleep, _IDLE_SECONDS))
-    else:
-        idle = None
+    arch = str(properties.gcnArchName) if amd else f"sm_{major}{minor}"
     return facts | {
         "gpu": backend.gpu_name,
         "compute_units": int(properties.multi_processor_count),
@@ -111,7 +98,7 @@ def environment(
         "cuda": getattr(torch.version, "cuda", None),
         "rocm": getattr(torch.version, "hip", None),
         "driver": driver,
-        "idle": idle,
+        "idle": reader and reader(partial(time.sleep, _IDLE_SECONDS)),
     }
 
 

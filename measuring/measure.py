@@ -179,10 +179,9 @@ def measure(
     with closing(Bench(backend, cold=cold, function=called)) as bench:
         grid = _grid(shapes, preset, op, called, bench, rename)
         plan = Plan(grid.rows, devices, rule, passes, seed, cold, function or "", machine(backend))
+        journal = None
         if out:
             journal = Journal(journal_folder(out), plan.to_dict(), resume=resume)
-        else:
-            journal = None
         session = Session(plan, bench, journal, monitor(backend))
         about = environment(backend, devices, bench.timer, seed=seed, date=date, command=command)
         try:
@@ -289,20 +288,19 @@ def _measured(
     if not session.visits:
         if session.ended == INTERRUPTED:
             raise KeyboardInterrupt
-        first = session.lost or (
-            f"{failures[0]['row']}: {failures[0]['reason']}" if failures else ""
-        )
-        raise DataError(
-            f"nothing was measured{f': {first}' if first else ' before it was stopped'}"
-        )
+        why = " before it was stopped"
+        if failures:
+            why = f": {failures[0]['row']}: {failures[0]['reason']}"
+        if session.lost:
+            why = f": {session.lost}"
+        raise DataError(f"nothing was measured{why}")
     table = measurement_table(plan, session.visits)
     differences = pass_differences(table)
     quantiles = differences.quantile([0.5, 0.9]).round(3)
     stated = plan.to_dict()
+    between_passes = None
     if len(differences):
-        pass_difference_percent = {"median": quantiles[0.5], "p90": quantiles[0.9]}
-    else:
-        pass_difference_percent = None
+        between_passes = {"median": quantiles[0.5], "p90": quantiles[0.9]}
     provenance = {
         "schema": 1,
         **about,
@@ -312,7 +310,7 @@ def _measured(
         "parts": list(parts),
         "ended": session.ended,
         "unmeasured": len(unmeasured(session)),
-        "pass_difference_percent": pass_difference_percent,
+        "pass_difference_percent": between_passes,
         "failed": failures,
         "refused": grid.refused,
         "remarks": [one.to_dict() for one in grid.notes],
@@ -413,10 +411,7 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     with TemporaryDirectory() as folder:
         for size in sorted(cus):
             out = Path(folder) / f"{size}.parquet"
-            if nvidia:
-                mask = {SMS: str(size)}
-            else:
-                mask = {MASK: f"{index}:0-{size - 1}"}
+            mask = {SMS: str(size)} if nvidia else {MASK: f"{index}:0-{size - 1}"}
             status = once(f"{device}, {size} {unit}s", out, {**os.environ, **mask})
             if status or not out.exists():
                 raise FlopcastError(
@@ -431,11 +426,8 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     ]
     called = []
     for row in table[names].itertuples(index=False):
+        cells = [cell for cell in row if pd.notna(cell) and cell != ""]
         called.append(
-            " ".join(
-                f"{cell:g}" if isinstance(cell, float) else str(cell)
-                for cell in row
-                if pd.notna(cell) and cell != ""
-            )
+            " ".join(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells)
         )
     return table.assign(benchmark=called, performance=1e6 / table["duration_us"])

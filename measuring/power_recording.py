@@ -172,10 +172,7 @@ def record(
     """
     if logger not in INTERVAL_US:
         raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")
-    if window_us is None:
-        interval = INTERVAL_US[logger]
-    else:
-        interval = window_us
+    interval = INTERVAL_US[logger] if window_us is None else window_us
     if not 0 < interval < math.inf:
         raise ParameterError("window_us", f"must be above 0, got {interval:g}")
     if logger == SIMULATED and device is not None:
@@ -188,10 +185,7 @@ def record(
     with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
         check_output(out, FILES)
     if kernels is None:
-        if logger == SIMULATED:
-            ranks = SIMULATED_RANKS
-        else:
-            ranks = 1
+        ranks = SIMULATED_RANKS if logger == SIMULATED else 1
         rows = suite_rows("fingrav", gpu=True, ranks=ranks)
     else:
         listed = read_shapes(kernels, rename=rename)
@@ -201,10 +195,9 @@ def record(
                 "leave it out"
             )
             raise DataError(problem, source=str(kernels))
-        if lost := [
-            *(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused),
-            *listed.repeated,
-        ]:
+        lost = [f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused]
+        lost += listed.repeated
+        if lost:
             problem = f"{counted(len(lost), 'kernel')} would not be recorded; first: {lost[0]}"
             raise DataError(problem, source=str(kernels))
         rows = listed.rows
@@ -217,11 +210,9 @@ def record(
     turns = [tuple(range(len(rows)))] if interleaved else []
     for one in sequences:
         blocks = [place for place, _ in itertools.groupby(one)]
-        if (
-            len(blocks) < 2
-            or len({*blocks}) < len(blocks)
-            or not {*one} <= {*range(1, len(rows) + 1)}
-        ):
+        distinct = {*blocks}
+        named = distinct <= {*range(1, len(rows) + 1)}
+        if not named or len(blocks) < 2 or len(distinct) < len(blocks):
             problem = (
                 f"must be two or more of the kernels 1 to {len(rows)}, each in one place, got "
                 f"{_written(one)}"
@@ -229,18 +220,17 @@ def record(
             raise ParameterError("sequence", problem)
         turns.append(tuple(place - 1 for place in one))
     rig, about = _rig(logger, interval, device, seed)
-    settings = {
+    settings: dict[str, Any] = {
         "rows": rows,
         "logger": logger,
         "interval_us": interval,
         "runs": runs,
         "seed": seed,
         **about,
-    }
-    settings |= {
         "interleaved": interleaved,
-        **({"sequences": sequences} if sequences else {}),
     }
+    if sequences:
+        settings["sequences"] = sequences
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
     course = _Course(rig, journal, rows, runs, seed, progress, turns=turns)
@@ -339,10 +329,7 @@ class _Course:
             made = sum(of == place for of, _ in self.trains)
             if place < len(self.protocols) and made == self.protocols[place].runs:
                 continue
-            if place < len(self.protocols):
-                protocol = self.protocols[place]
-            else:
-                protocol = None
+            protocol = self.protocols[place] if place < len(self.protocols) else None
             self.rig.use(*self._kernels(place, 1 if protocol is None else protocol.repeats))
             chosen = protocol or self._chosen(place)
             for run in range(made, chosen.runs):
@@ -362,10 +349,9 @@ class _Course:
         if place < len(self.rows):
             return described(self.rows[place])
         those = self.trained[place]
+        which = _written([one + 1 for one in those]).replace(",", ", ")
         if those == tuple(range(len(self.rows))):
             which = f"all {len(those)}"
-        else:
-            which = _written([one + 1 for one in those]).replace(",", ", ")
         return f"{which} in turn"
 
     def _train(self, executions: int, key: tuple[int, ...]) -> Train:
@@ -385,17 +371,11 @@ class _Course:
         kernel_us = round(kernel_us, 4)
         filled = plan(kernel_us, interval).executions_filled
         self._risen.clear()
-        if interval >= COARSE_US:
-            longest_us = SWING_US
-        else:
-            longest_us = LONGEST_US
+        longest_us = SWING_US if interval >= COARSE_US else LONGEST_US
         longest = max(4 * filled, math.ceil(longest_us / kernel_us))
         probes = _Probes(partial(self._ends, place, kernel_us), filled, longest)
         unthrottled = probes.unthrottled()
-        if unthrottled is None:
-            settling_us = 0.0
-        else:
-            settling_us = round(unthrottled * kernel_us, 1)
+        settling_us = round((unthrottled or 0) * kernel_us, 1)
         lag_us = self._lag_us(place, settling_us or math.inf)
         chosen = plan(kernel_us, interval, lag_us=lag_us, settling_us=settling_us)
         in_window = math.ceil(max(interval, kernel_us) / kernel_us)
@@ -404,17 +384,15 @@ class _Course:
         )  # the shortest train whose last window is steady throughout
         later = probes.settled(seen_steady) - seen_steady
         appended = max(chosen.executions - chosen.steady_from, AFTER if later else 0)
+        made = [chosen.row.runs if chosen.row else 400]
         if place >= len(self.rows):
-            alone = [self.protocols[one] for one in self.trained[place]]
-        else:
-            alone = []
+            made += [self.protocols[one].runs for one in self.trained[place]]
         protocol = Protocol(
             row=place,
             kernel=self._name(place),
             kernel_us=kernel_us,
             repeats=repeats,
-            runs=self._runs
-            or max([chosen.row.runs if chosen.row else 400, *(one.runs for one in alone)]),
+            runs=self._runs or max(made),
             lag_us=lag_us,
             settling_us=settling_us,
             planned=chosen.executions,
@@ -432,10 +410,8 @@ class _Course:
         times = []
         for part in range(TIMED):
             train = self._train(LEAST_EXECUTIONS, (place, _TIMING, turn, part))
-            start, self._last = (
-                train.executions[-len(train.executions) // LEAST_EXECUTIONS][0],
-                train.executions[-1][1],
-            )
+            start, _ = train.executions[-len(train.executions) // LEAST_EXECUTIONS]
+            _, self._last = train.executions[-1]
             times.append((self._last - start) / 1e3)
         return float(np.median(times))
 
@@ -447,16 +423,14 @@ class _Course:
         for probe in range(PROBES):
             train = self._train(executions, (place, _PROBE, executions, probe))
             self._last = train.executions[-1][1]
-            ahead = (
-                train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0
-            )  # of the logger's clock
+            gpu_ns, cpu_ns, _ = train.pairs[-1] if train.pairs else (0, 0, 0)
+            ahead = gpu_ns - cpu_ns  # of the logger's clock
             start, end = train.executions[0][0] + ahead, train.executions[-1][1] + ahead
-            watts += [one for stamp, one in train.readings if end - window_ns < stamp <= end]
-            self._risen += [
-                ((stamp - start) / 1e3, one)
-                for stamp, one in train.readings
-                if start < stamp <= end
-            ]
+            for stamp, one in train.readings:
+                if end - window_ns < stamp <= end:
+                    watts.append(one)
+                if start < stamp <= end:
+                    self._risen.append(((stamp - start) / 1e3, one))
         return np.array(watts)
 
     def _lag_us(self, place: int, until_us: float) -> float | None:
@@ -472,11 +446,10 @@ class _Course:
         if self._progress is not None:
             unknown = (len(self.trained) - len(self.protocols)) * (self._runs or USUAL_RUNS)
             total = sum(one.runs for one in self.protocols) + unknown
-            left = total - len(self.trains)
+            eta = math.nan
             if self._made:
+                left = total - len(self.trains)
                 eta = (time.monotonic() - self._started) / self._made * left
-            else:
-                eta = math.nan
             self._progress(len(self.trains), total, label, eta)
 
 
@@ -580,40 +553,32 @@ def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
     while after - before > 1:
         middle = (before + after) // 2
         if reached(middle):
-            before, after = (before, middle)
+            after = middle
         else:
-            before, after = (middle, after)
+            before = middle
     return before
 
 
 def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int, bool]:
     """Write the tables, each whole or not at all; return the number of readings, and whether there are clock pairs."""
-    pairs = pd.DataFrame(
-        list(itertools.chain.from_iterable(train.pairs for _, train in course.trains)),
-        columns=["gpu_ns", "cpu_ns", "delay_ns"],
-    )
-    readings = []
+    paired, readings = list[tuple[int, int, int]](), list[tuple[int, float]]()
     for _, train in course.trains:
-        readings.extend(train.readings)
+        paired += train.pairs
+        readings += train.readings
+    pairs = pd.DataFrame(paired, columns=["gpu_ns", "cpu_ns", "delay_ns"])
     log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
     if parts := course.trains[0][1].components:
-        watts = {}
+        logs = [log.assign(component=TOTAL)]
         for part in parts:
-            watts[part] = [watt for _, train in course.trains for watt in train.components[part]]
-        log = pd.concat(
-            [
-                log.assign(component=TOTAL),
-                *(log.assign(component=name, power_w=watts[name]) for name in parts),
-            ]
-        )
+            watts = itertools.chain.from_iterable(
+                train.components[part] for _, train in course.trains
+            )
+            logs.append(log.assign(component=part, power_w=[*watts]))
+        log = pd.concat(logs)
     if course.rig.limit_w is not None:
         log["limit_w"] = course.rig.limit_w
-    kernels = pd.DataFrame(
-        [
-            _labels(row, one, course.rig.gpu_name)
-            for row, one in zip(course.rows, course.protocols, strict=False)
-        ]
-    )
+    protocols = zip(course.rows, course.protocols, strict=False)
+    kernels = pd.DataFrame([_labels(row, one, course.rig.gpu_name) for row, one in protocols])
     executions = _executions(course, kernels)
     (out / CLOCKS).unlink(missing_ok=True)  # of an earlier recording
     tables = {LOG: log, EXECUTIONS: executions, **({CLOCKS: pairs} if len(pairs) else {})}
@@ -636,12 +601,8 @@ def _labels(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     labels = {"kernel": protocol.kernel, "launches": protocol.repeats}
     if row["op"] == "collective":
         alike = described({name: value for name, value in row.items() if name != "message_bytes"})
-        return {
-            **labels,
-            "class": COMMUNICATION,
-            "bytes": row["message_bytes"],
-            "collective": alike,
-        }
+        moved = {"class": COMMUNICATION, "bytes": row["message_bytes"]}
+        return labels | moved | {"collective": alike}
     work = work_of(pd.DataFrame([row]))
     try:
         balance = float(machine_balance(work, find(gpu_name))[0])
@@ -663,13 +624,10 @@ def _executions(course: _Course, kernels: pd.DataFrame) -> pd.DataFrame:
     for run, (place, train) in enumerate(course.trains):
         those = np.array(course.trained[place])
         turns, count = np.arange(len(train.executions) // len(those)), len(train.executions)
-        each = np.array(
-            [np.sum(those == one) for one in those]
-        )  # executions of each kernel in a turn
+        # executions of each kernel in a turn, and those of them before each
+        each = np.array([np.sum(those == one) for one in those])
         within = np.array([np.sum(those[:before] == one) for before, one in enumerate(those)])
-        number = np.tile(within + 1, len(turns)) + np.repeat(turns, len(those)) * np.tile(
-            each, len(turns)
-        )
+        number = (within + 1 + np.outer(turns, each)).ravel()
         steady = (course.protocols[place].steady_from - 1) * np.tile(each, len(turns)) + 1
         of = np.tile(those, len(turns)), np.full(count, run), number
         parts.append(np.column_stack([train.executions, *of, steady]))

@@ -149,11 +149,9 @@ class Sampler:
                 self._error = one_line(error)
                 return
             with self._lock:
-                self._readings += (
-                    readings
-                    if isinstance(readings, list)
-                    else [((begun + self._clock()) // 2, readings)]
-                )
+                if not isinstance(readings, list):
+                    readings = [((begun + self._clock()) // 2, readings)]
+                self._readings += readings
             self._stop.wait(max(self._period_s - (time.monotonic() - started), 0.0))
 
 
@@ -190,13 +188,9 @@ def nvml_power(identifier: str) -> Callable[[], Power]:
             _, samples = nvml.nvmlDeviceGetSamples(gpu, nvml.NVML_TOTAL_POWER_SAMPLES, latest)
         except nvml.NVMLError_NotFound:  # none since then
             return []
-        fresh = [
-            (int(one.timeStamp), one.sampleValue.uiVal / 1e3)
-            for one in samples
-            if one.timeStamp > latest
-        ]
-        latest = max((stamp for stamp, _ in fresh), default=latest)
-        return [(1000 * stamp, watts) for stamp, watts in fresh]
+        fresh = [one for one in samples if one.timeStamp > latest]
+        latest = max((int(one.timeStamp) for one in fresh), default=latest)
+        return [(1000 * int(one.timeStamp), one.sampleValue.uiVal / 1e3) for one in fresh]
 
     try:
         nvml.nvmlInit()
@@ -272,10 +266,9 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
         )
     maker = vendor(backend.torch)
     if (logger == NVML) != (maker == "nvidia"):
+        usual = f"{AMDSMI}, {HWMON}, {AMD_SMI} or {ROCM_SMI}"
         if maker == "nvidia":
             usual = NVML
-        else:
-            usual = f"{AMDSMI}, {HWMON}, {AMD_SMI} or {ROCM_SMI}"
         raise ParameterError("logger", f"must be {usual} on {backend.gpu_name}, got {logger}")
     if logger == HWMON:
         return hwmon_power(_bus(backend))
@@ -347,9 +340,8 @@ class TorchRig:
             event.record()
         cuda.synchronize()
         _, after = self._anchor(first)
-        edges = counter_to_cpu(
-            [before, after], [1e6 * first.elapsed_time(event) for event in events]
-        )
+        counter_ns = [1e6 * first.elapsed_time(event) for event in events]
+        edges = counter_to_cpu([before, after], counter_ns)
         readings = self._sampler.take(edges[-1])
         return Train(list(itertools.pairwise(edges)), readings, [])
 
@@ -371,11 +363,8 @@ class TorchRig:
             event.synchronize()
             reads.append((time.time_ns() - issued, issued, event))
         delay, issued, event = min(reads, key=lambda read: read[0])
-        return event, (
-            0 if first is None else round(1e6 * first.elapsed_time(event)),
-            issued,
-            delay,
-        )
+        since = 0.0 if first is None else first.elapsed_time(event)
+        return event, (round(1e6 * since), issued, delay)
 
 
 def counter_to_cpu(pairs: list[tuple[int, int, int]], counter_ns: list[float]) -> list[int]:
@@ -440,14 +429,10 @@ class SimulatedGPU:
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
         """Run a train; see `Rig.train`."""
         rng = np.random.default_rng([self._seed, *key])
-        if rng.random() < DISTURBED:
-            slow = rng.uniform(*SLOWDOWN)
-        else:
-            slow = 1.0
+        slow = rng.uniform(*SLOWDOWN) if rng.random() < DISTURBED else 1.0
         once_us = np.array([load.us for load in self.loads])
-        length = (
-            np.outer(np.ones(executions), once_us) * slow * np.exp(rng.normal(0, JITTER))
-        )  # (executions, kernels)
+        # (executions, kernels)
+        length = np.outer(np.ones(executions), once_us) * slow * np.exp(rng.normal(0, JITTER))
         length[: len(WARM)] *= np.array(WARM[:executions])[:, None]
         begin_us = self._now_us + pause_us
         end = begin_us + np.cumsum(length)
@@ -460,9 +445,8 @@ class SimulatedGPU:
         averaged = [self._averaged(times, one, stamps) for one in active]
         read = {}
         for name, idle_w in {TOTAL: IDLE_W, **IDLE_OF_W}.items():
-            watts = idle_w + sum(
-                load.above_w[name] * one for load, one in zip(self.loads, averaged, strict=True)
-            )
+            above_w = [load.above_w[name] for load in self.loads]
+            watts = idle_w + np.dot(above_w, averaged)
             read[name] = np.round(watts * (1 + rng.normal(0, NOISE, len(stamps))), 2).tolist()
         edges = _cpu_ns(np.r_[begin_us, end]).tolist()
         self.after(edges[-1])  # to the nanosecond, as an earlier process would have left it
@@ -492,12 +476,9 @@ class SimulatedGPU:
             np.searchsorted(times, end_us), prepend=0, append=len(times)
         )  # times before each end
         turn = np.repeat(np.arange(len(ended)), ended) % len(self.loads)
-        drawn = [
-            _lagging(active * (turn == place), step / LAG_US) for place in range(len(self.loads))
-        ]
-        above_w = np.sum(
-            [load.above_w[TOTAL] * one for load, one in zip(self.loads, drawn, strict=True)], axis=0
-        )
+        places = range(len(self.loads))
+        drawn = [_lagging(active * (turn == place), step / LAG_US) for place in places]
+        above_w = np.dot([load.above_w[TOTAL] for load in self.loads], drawn)
         most_w = self.limit_w - IDLE_W
         if above_w.max() <= most_w:  # nor is the controller's average above it
             return times, drawn
@@ -526,10 +507,9 @@ def load_of(row: Row, repeats: int) -> Load:
     flops, bytes_moved = float(work.flops[0]), float(work.bytes[0])
     if not np.isfinite(bytes_moved):
         raise DataError(f"the work of {described(row)} is not known: it cannot be simulated")
+    compute_us = 0.0
     if flops:
         compute_us = flops / (EFFICIENCY * 1e6 * gpu.peak_tflops(str(work.dtype[0])))
-    else:
-        compute_us = 0.0
     moving_us = bytes_moved / (EFFICIENCY * 1e3 * float(gpu.memory_bw_gbs or np.inf))
     waiting_us = 0.0
     if row["op"] == "collective":
@@ -542,10 +522,8 @@ def load_of(row: Row, repeats: int) -> Load:
     dies_w = COMPUTE_W * once_us / (once_us + FILL_US) * busy
     computing = compute_us / (compute_us + moving_us + waiting_us)
     iod_w = dies_w * (IOD_SHARE[1] + (IOD_SHARE[0] - IOD_SHARE[1]) * computing)
-    return Load(
-        repeats * once_us,
-        {TOTAL: dies_w + hbm_w, "xcd": dies_w - iod_w, "iod": iod_w, "hbm": hbm_w},
-    )
+    above_w = {TOTAL: dies_w + hbm_w, "xcd": dies_w - iod_w, "iod": iod_w, "hbm": hbm_w}
+    return Load(repeats * once_us, above_w)
 
 
 def _lagging(values: np.ndarray, share: float) -> np.ndarray:

@@ -125,19 +125,20 @@ class Plan:
         default_factory=dict
     )  # processor, GPU, PyTorch: those of one measurement
 
+    @property
+    def cache(self) -> str:
+        """How the cache is before each call."""
+        return "cold" if self.cold else "warm"
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
-        if self.cold:
-            cache = "cold"
-        else:
-            cache = "warm"
         return {
             "rows": self.rows,
             "devices": [[device.name, device.threads] for device in self.devices],
             "protocol": self.rule.to_dict(),
             "passes": self.passes,
             "seed": self.seed,
-            "cache": cache,
+            "cache": self.cache,
             "function": self.function,
             **self.machine,
         }
@@ -232,10 +233,7 @@ class Journal:
         a line.
         """
         path = self.folder / name
-        if path.exists():
-            text = path.read_text(encoding="utf-8")
-        else:
-            text = ""
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
         lines, steps = text.splitlines(), []
         for number, line in enumerate(lines, start=1):
             try:
@@ -248,10 +246,9 @@ class Journal:
                 raise DataError("is not a journal: delete the folder", source=f"{path}:{number}")
             steps.append(step)
         if text and not (text.endswith("\n") and len(steps) == len(lines)):
+            whole = "".join(f"{line}\n" for line in lines[: len(steps)])
             with whole_file(path) as written:
-                written.write_text(
-                    "".join(f"{line}\n" for line in lines[: len(steps)]), encoding="utf-8"
-                )
+                written.write_text(whole, encoding="utf-8")
         return steps
 
 
@@ -358,12 +355,9 @@ class Session:
         )
         wide = {place[:2] for place, index in number.items() if not width[index] <= rule.precision}
         for campaign in range(1, self.plan.passes + 1):
-            order = self.plan.order(campaign, turn)
-            yield from (
-                (campaign, turn, row)
-                for row in order
-                if (campaign, row) in wide and row not in self.failures
-            )
+            for row in self.plan.order(campaign, turn):
+                if (campaign, row) in wide and row not in self.failures:
+                    yield campaign, turn, row
 
     def _visit(self, step: Step, rule: Rule) -> None:
         index = step[2]
@@ -460,10 +454,9 @@ class _Course:
     def tell(self, done: int, total: int, label: str) -> None:
         """Report that another visit begins."""
         if self.progress is not None:
+            eta = float("nan")
             if self.made:
                 eta = (self.clock() - self.started) / self.made * (total - done)
-            else:
-                eta = float("nan")
             self.progress(done, total, label, eta)
         self.made += 1
 
@@ -496,10 +489,8 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     """
     if not visits:
         raise DataError("nothing was measured")
-    heads = []
-    for entry in visits:
-        heads.append({name: value for name, value in entry.items() if name != "samples_us"})
-    frame = pd.DataFrame(heads).assign(taken=[len(entry["samples_us"]) for entry in visits])
+    taken = [entry | {"samples_us": None, "taken": len(entry["samples_us"])} for entry in visits]
+    frame = pd.DataFrame(taken)
     place = {device.name: number for number, device in enumerate(plan.devices)}
     frame["place"] = frame["device"].map(place)
     keys = ["pass", "row", "place"]
@@ -510,9 +501,9 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     rows = pd.DataFrame([plan.rows[int(index)] for index in firsts["row"]])
     named = {}
     if plan.function:  # with the parameters that it had: another block size is another kernel
-        columns_of_rows = [parameters(plan.rows[int(index)]).items() for index in firsts["row"]]
         kernels = []
-        for labels in columns_of_rows:
+        for index in firsts["row"]:
+            labels = parameters(plan.rows[int(index)]).items()
             kernels.append(" ".join([plan.function, *(f"{key}={value}" for key, value in labels)]))
         named = {"kernel": kernels}
     by_row = frame.groupby(order)
@@ -534,10 +525,6 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     state = (
         frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
     )
-    if plan.cold:
-        cache = "cold"
-    else:
-        cache = "warm"
     return pd.DataFrame(
         {
             "device": firsts["device"].to_numpy(),
@@ -547,7 +534,7 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
             "rounds": by_row["round"].nunique().to_numpy(),
             "calls_per_sample": calls.to_numpy(),
             "warmed_up": by_row["warm"].all().to_numpy(),
-            "cache": cache,
+            "cache": plan.cache,
             "clock_share": clock_share.to_numpy().round(4),
             "late_share": late.to_numpy().round(4),
             "stopped_by": stopped,
@@ -596,15 +583,8 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
     remarks = []
     for code, values, limit, text in cases:
         if rows := int(values.gt(limit).sum()):
-            remarks.append(
-                remark(
-                    code,
-                    f"{rows} of {len(table)} rows {text}",
-                    rows=rows,
-                    of=len(table),
-                    limit=limit,
-                )
-            )
+            counts = {"rows": rows, "of": len(table), "limit": limit}
+            remarks.append(remark(code, f"{rows} of {len(table)} rows {text}", **counts))
     return remarks
 
 

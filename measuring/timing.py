@@ -83,12 +83,9 @@ class HostTimer:
         self._flush, self._clock, self.cold = flush, clock, flush is not None
         self.most_calls, self.late = MOST_CALLS, 0
         steps = np.diff(np.array([clock() for _ in range(_READINGS)], dtype=np.float64))
-        finest = steps[steps > 0].min(
-            initial=np.inf
-        )  # a reading costs the clock's finest step at least
-        self.cost_us = (
-            max(float(np.median(steps)), float(finest) if np.isfinite(finest) else 0.0) / 1e3
-        )
+        # a reading costs the clock's finest step at least
+        finest = [*steps[steps > 0]] or [0.0]
+        self.cost_us = max(float(np.median(steps)), float(min(finest))) / 1e3
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
@@ -136,10 +133,8 @@ class EventTimer:
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
         block = max(QUEUED // (calls + 2 + self.cold), 1)
-        parts = [
-            self._block(call, min(block, count - done), calls) for done in range(0, count, block)
-        ]
-        return np.concatenate(parts)
+        sizes = [min(block, count - done) for done in range(0, count, block)]
+        return np.concatenate([self._block(call, size, calls) for size in sizes])
 
     def _block(self, call: Call, count: int, calls: int) -> FloatArray:
         pairs = [(self._event(), self._event()) for _ in range(count)]
@@ -167,9 +162,12 @@ class EventTimer:
         begin.record()
         self._hold(microseconds / self._stretch)
         end.record()
-        return lambda: float(
-            np.clip(1e3 * begin.elapsed_time(end) / microseconds, 1 / _MOST_STRETCH, _MOST_STRETCH)
-        )
+
+        def stretch() -> float:
+            held = 1e3 * begin.elapsed_time(end) / microseconds
+            return float(np.clip(held, 1 / _MOST_STRETCH, _MOST_STRETCH))
+
+        return stretch
 
 
 def calls_per_sample(timer: Timer, call: Call) -> int:
@@ -345,10 +343,7 @@ def _repeat(
             return np.concatenate(parts), TIME if left <= 0 else REPEATS
         # half as many as there are, if there is time for them
         affordable = int(left * taken / max(sampled, 1e-9)) + 1
-        if taken:
-            block = max(1, min(taken // 2, affordable, rule.most_of_visit - taken))
-        else:
-            block = 1
+        block = max(1, min(taken // 2, affordable, rule.most_of_visit - taken))
         parts.append(timer.samples(call, block, calls))
         taken += len(parts[-1])
 
@@ -378,16 +373,10 @@ def row_statistics(
     between = part_intervals(medians.to_numpy(), numbers, level)
     duration = medians.groupby(numbers).median()
     alone = between["n"].eq(1)
-    low = (
-        pooled["lower"]
-        .where(alone, np.minimum(pooled["lower"], between["lower"]))
-        .clip(upper=duration)
-    )
-    high = (
-        pooled["upper"]
-        .where(alone, np.maximum(pooled["upper"], between["upper"]))
-        .clip(lower=duration)
-    )
+    # of one visit alone the samples tell, of several the wider of both
+    low = pooled["lower"].where(alone, np.minimum(pooled["lower"], between["lower"]))
+    high = pooled["upper"].where(alone, np.maximum(pooled["upper"], between["upper"]))
+    low, high = low.clip(upper=duration), high.clip(lower=duration)
     has_interval = duration.gt(0) & low.notna() & high.notna()
     return pd.DataFrame(
         {

@@ -292,7 +292,9 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
         entries.append(document)
     cards = list[Row]()
     for entry in entries:
-        for name, card in entry.items() if isinstance(entry, dict) else ():
+        if not isinstance(entry, dict):
+            continue
+        for name, card in entry.items():
             if re.fullmatch(r"card\d+", name) and isinstance(card, dict):
                 cards.append({"device": name, **_flat(card)})
     if cards:

@@ -342,11 +342,13 @@ def apart(executions: pd.DataFrame) -> pd.DataFrame:
     moved = among & among.groupby(name).transform("nunique").eq(2)
     several = order[moved].groupby(name[moved]).nunique().gt(1)
     renamed = name.astype(object)
-    for (of, kernel_name), rows in name[moved].groupby([order[moved], name[moved]]):
+    moved_names = list[str]()
+    for of, kernel_name in zip(order[moved], name[moved], strict=True):
         how = "interleaved"
         if several[kernel_name]:
             how = f"after {of[of.index(kernel_name) - 1]}"
-        renamed[rows.index] = f"{kernel_name}, {how}"
+        moved_names.append(f"{kernel_name}, {how}")
+    renamed[moved] = moved_names
     return executions.assign(kernel=renamed.astype(name.dtype), isolated=name.where(moved, ""))
 
 

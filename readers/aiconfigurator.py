@@ -178,19 +178,22 @@ def _mlp(table: Columns) -> Rows:
 
 def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
     """Return attention with separate keys; ``step`` tokens are in the cache before the ``isl`` new ones."""
-    dtype = table.format("attn_dtype")
+    dtype = dtype_kv = table.format("attn_dtype")
+    if table.has("kv_cache_dtype"):
+        dtype_kv = table.format("kv_cache_dtype")
     heads, new = table.number("num_heads"), table.number("isl")
+    asked = 1.0 if decoding else new
     shared = table.number("num_key_value_heads", default=heads)
     return {
         **table.numbers(batch="batch_size", head_dim="head_dim"),
         "heads": heads,
         "kv_heads": np.where(shared > 0, shared, heads),
-        "seq_q": 1.0 if decoding else new,
+        "seq_q": asked,
         "seq_kv": new + table.number("step", default=0.0),
         "causal": float(causal),
         "window": table.number("window_size", default=0.0),
         "dtype_a": dtype,
-        "dtype_b": table.format("kv_cache_dtype") if table.has("kv_cache_dtype") else dtype,
+        "dtype_b": dtype_kv,
         "dtype_out": "bf16",
     }
 
@@ -451,7 +454,9 @@ def read_rows(table: Columns, kind: Kind) -> Rows:
         if name:
             part["variant"] = np.array([f"{word} {name}" for word in rows["variant"]], dtype=object)
         parts.append(part)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    for name in parts[0]:
+        rows[name] = np.concatenate([part[name] for part in parts])
+    return rows
 
 
 _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")

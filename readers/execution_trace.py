@@ -419,6 +419,8 @@ def _node(message: bytes) -> Node:
             if isinstance(value, bytes):
                 texts[key] = value.decode()
         inputs, memory = _arguments(*(texts.get(key, "[]") for key in (1, 2, 3)))
+    if on_cpu is not False:
+        name = _PIECE.sub("", name)
     kind, stated = fields.get(_TYPE), int64(attributes.get("comm_type"))
     collective = _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
     if stated is not None:
@@ -430,7 +432,7 @@ def _node(message: bytes) -> Node:
         "id": int64(fields.get(_ID, 0)),
         "rf_id": int64(attributes.get("rf_id")),
         "parent": next(iter(_repeated(fields.get(_PARENTS, b""))), None),
-        "name": name if on_cpu is False else _PIECE.sub("", name),
+        "name": name,
         "inputs": inputs,
         "storages": memory,
         "waits": tuple(waits),

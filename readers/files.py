@@ -331,8 +331,10 @@ def even_lines(
         return "skip"
 
     places = [str(place) for place in range(len(types))]
+    if b"\n" not in data:
+        data += b"\n"
     table = pa_csv.read_csv(
-        pa.BufferReader(data if b"\n" in data else data + b"\n"),
+        pa.BufferReader(data),
         pa_csv.ReadOptions(
             use_threads=False, skip_rows=1, column_names=places, block_size=_BLOCK_BYTES
         ),

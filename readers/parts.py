@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,8 @@ from ..remarks import Remark
 from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.contents import KIND
-from ..table.irregular import Settled, without_repeats, without_spikes
-from ..table.measurements import EXAMPLES, MEASURED, REFUSED, REFUSED_DETAIL, fill_text, judge
+from ..table.irregular import Settled, without_repeats
+from ..table.measurements import MEASURED, REFUSED, fill_text, judge
 from ..table.physics import check_keep, hold, other_units
 from ..table.problems import problem_hashes
 from ..traces.summary import Overview
@@ -90,10 +91,8 @@ def _part(source: reading.Source, options: Options, where: Where) -> reading.Mea
         if not where:
             raise
         whole = reading.read(files, options=options, part=True)
-        none = {
-            name: getattr(whole, name).iloc[:0]
-            for name in ("frame", "rejected", "above_peak", "examples")
-        }
+        tables = ("frame", "rejected", "above_peak", "examples")
+        none = {name: getattr(whole, name).iloc[:0] for name in tables}
         return replace(whole, **none, notes=(), rows_before=None)
 
 
@@ -126,17 +125,10 @@ class Totals:
         self._remark(part.notes)
         above = pd.concat([self.above_peak, part.above_peak], ignore_index=True)
         if len(above):
-            self.above_peak = above.sort_values(
-                "share", ascending=False, kind="stable", ignore_index=True
-            ).head(_WORST)
+            self.above_peak = _worst_first(above).head(_WORST)
         quoted = pd.concat([self.examples, part.examples], ignore_index=True)
-        if len(quoted):
-            self.examples = quoted.groupby("reason", sort=False).head(EXAMPLES)
-        else:
-            self.examples = quoted
-        if len(part.frame):
-            return part.frame
-        return None
+        self.examples = reading.first_of_each(quoted)
+        return part.frame if len(part.frame) else None
 
     def _remark(self, notes: Sequence[Remark]) -> None:
         for note in notes:
@@ -150,11 +142,13 @@ class Totals:
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark once, with its rows and files."""
-        counted = self._notes.items()
-        return (
-            *(of_rows(one, rows, tuple(files)) for one, (rows, files) in counted),
-            *self._others,
-        )
+        notes = [of_rows(one, rows, tuple(files)) for one, (rows, files) in self._notes.items()]
+        return (*notes, *self._others)
+
+
+def _worst_first(above: pd.DataFrame) -> pd.DataFrame:
+    """Return rows above a peak, the furthest above it first."""
+    return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
 def read_dataset(
@@ -183,9 +177,8 @@ def read_dataset(
                 spill.see(part.frame)
             if isinstance(part, reading.Measurements) and frame is not None:
                 if not spill.rows:
-                    growth = frame.memory_usage(deep=True).sum() / max(
-                        sum(file.size for file in part.files), 1
-                    )
+                    stored = max(sum(file.size for file in part.files), 1)
+                    growth = frame.memory_usage(deep=True).sum() / stored
                     spill.files = min(math.ceil(size * growth / at_once), _MOST_FILES)
                 spill.add(frame)
                 before.append(frame.groupby(KIND).size())
@@ -198,25 +191,14 @@ def read_dataset(
                 find_files(places)[:1], options=options, where=where, part=True
             )  # which says why
         repeats = spill.merged(options.each, options.keep)
-    spikes, also = without_spikes(repeats.frame, options.keep), reading.Account()
-    odd = reading.irregular(repeats, spikes, options.each, also)
-    quoted, counts = [totals.examples], pd.concat(before).groupby(level=KIND).sum()
-    for settled in (repeats, spikes):
-        if len(settled.refused):
-            new, first = reading.quoted_refused(settled.refused)
-            rejected.append(new)
-            quoted.append(first)
-            counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
-    gone = pd.concat(rejected, ignore_index=True)
-    first = pd.concat(quoted, ignore_index=True)
-    if len(first):
-        first = first.groupby("reason", sort=False).head(EXAMPLES)
-    read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
+    quoted, also = [totals.examples], reading.Account()
     counts = pd.concat(before).groupby(level=KIND).sum()
+    frame, odd, counts = reading.without_odd(repeats, options, also, counts, rejected, quoted)
+    first = reading.first_of_each(pd.concat(quoted, ignore_index=True))
+    read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     notes = (*totals.notes(), *also.notes())
-    return reading.Measurements(
-        spikes.frame, gone, notes, *read_as, totals.above_peak, first, counts, odd
-    )
+    gone = pd.concat(rejected, ignore_index=True)
+    return reading.Measurements(frame, gone, notes, *read_as, totals.above_peak, first, counts, odd)
 
 
 class _Spill:
@@ -252,14 +234,11 @@ class _Spill:
                 refused = bucket.refused.set_axis(order[bucket.refused.index])
                 buckets.append(replace(bucket, places=order[bucket.places], refused=refused))
         places = np.concatenate([bucket.places for bucket in buckets])
-        whole = pd.concat([bucket.frame for bucket in buckets], ignore_index=True).iloc[
-            places.argsort()
-        ]
-        empty = {
-            name: math.nan if numeric else ""
-            for name, numeric in self._numeric.items()
-            if name not in whole
-        }
+        whole = pd.concat([bucket.frame for bucket in buckets], ignore_index=True)
+        whole = whole.iloc[places.argsort()]
+        empty = {}
+        for name in self._numeric.keys() - {*whole}:
+            empty[name] = math.nan if self._numeric[name] else ""
         columns = [*self._numeric, *([RUN] if each else [])]
         return Settled(
             fill_text(whole.reset_index(drop=True).assign(**empty)[columns]),
@@ -308,16 +287,10 @@ class RowBatches:
             able = rows[REFUSED].eq("").to_numpy()
             if self.options.timed and able.any():
                 rows_used = rows[able].reset_index(drop=True)
-                held = hold(rows_used, np.full(len(rows_used), place), self.keep, units={})
-                for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-                    rows.loc[able, column] = np.where(
-                        held.reason == "", rows.loc[able, column], values
-                    )
-                times.append(
-                    np.stack(
-                        [rows_used["duration_us"], held.least_us, np.full(len(rows_used), place)]
-                    )
-                )
+                file = np.full(len(rows_used), place)
+                held = hold(rows_used, file, self.keep, units={})
+                reading.refuse(rows, able, held)
+                times.append(np.stack([rows_used["duration_us"], held.least_us, file]))
                 above.append(reading.above_peaks(rows_used, held))
             usable = usable or bool(rows[REFUSED].eq("").any())
             yield fill_text(rows)
@@ -325,10 +298,7 @@ class RowBatches:
             duration, least, files = np.concatenate(times, axis=1)
             if any(other_units(duration, least, files.astype(int))):
                 raise TogetherError
-            every = pd.concat(above).sort_values(
-                "share", ascending=False, kind="stable", ignore_index=True
-            )
-            reading.remark_above(every, self._account)
+            reading.remark_above(_worst_first(pd.concat(above)), self._account)
         if not usable:
             raise TogetherError
 
@@ -378,9 +348,7 @@ def row_batches(
         )
     except DataError:
         return None  # `read_rows` says why
-    files = []
-    for source in kinds.sources:
-        files.extend(source.files)
+    files = list(chain.from_iterable(source.files for source in kinds.sources))
     tidy = all(isinstance(source.reader, TidyParquetReader) for source in kinds.sources)
     if not files or not tidy or kinds.skipped or kinds.unreadable:
         return None
@@ -403,11 +371,7 @@ def _alone(schema: pa.Schema, options: Options) -> bool:
     if len(set(names)) < len(names) or any(split_unit(name)[1] in beside for name in names):
         return False
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    tests = []
     for column in schema:
-        if is_quantity(column.name, options):
-            tests.append(any(test(column.type) for test in numeric))
-    is_sorted = all(tests)
-    return is_sorted and "h" not in (
-        name.strip().lower() for name in names
-    )  # B x H becomes rows x cols
+        if is_quantity(column.name, options) and not any(test(column.type) for test in numeric):
+            return False
+    return "h" not in [name.strip().lower() for name in names]  # B x H becomes rows x cols

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from .. import values
+from ..arrays import BoolArray
 from ..errors import DataError, NoMeasurementsError, ParameterError, counted, few
 from ..operators.kinds.serving_run import SERVING, SPECULATION
 from ..operators.operators import OPS, op_of
@@ -53,7 +54,7 @@ from ..table.physics import (
     peak_name,
 )
 from ..table.refusals import row_refused
-from ..traces.dispatches import Finding, Trace
+from ..traces.dispatches import Finding, Trace, findings_on
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
 from ..values import Assigned
@@ -84,7 +85,8 @@ from .execution_trace import is_execution_trace, join, read_execution_trace
 from .files import campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
 from .labels import TIME_UNITS, canonical_device, split_unit
 from .throughputs import rate_columns
-from .tidy import ALIASES, tidy_rows
+from .tidy import ALIASES, filled, tidy_rows
+from .words import vocabulary
 
 # Sources: which files belong together; traces are joined with execution traces, and looked at.
 
@@ -167,24 +169,18 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
 def _sources(
     reader: Reader | TraceReader, files: Sequence[DataFile], companions: tuple[DataFile, ...]
 ) -> Iterator[Source]:
-    if isinstance(reader, TraceReader):
-        for group in reader.gather(files):
-            tables = reader.tables(group)
-            for table_reader, file in tables:
-                yield Source(table_reader, (file,))
-            tabled = {file for _, file in tables}
-            left = tuple(file for file in group if file not in tabled)
-            if not left:
-                continue
+    if isinstance(reader, Reader):
+        yield from (Source(reader, (file,)) for file in files)
+        return
+    for group in reader.gather(files):
+        left = dict.fromkeys(group)
+        for table_reader, file in reader.tables(group):
+            del left[file]
+            yield Source(table_reader, (file,))
+        if left:
             folders = {file.path.parent for file in left}
-            yield Source(
-                reader,
-                left,
-                tuple(file for file in companions if file.path.parent in folders),
-            )
-    else:
-        for file in files:
-            yield Source(reader, (file,))
+            beside = tuple(file for file in companions if file.path.parent in folders)
+            yield Source(reader, tuple(left), beside)
 
 
 def read_trace(source: Source, options: Options) -> Annotated:
@@ -196,14 +192,15 @@ def read_trace(source: Source, options: Options) -> Annotated:
     trace = source.reader.trace(source.files, options)
     release_memory()
     default = options.defaults.get("device", "")
+    answered = _ASKING if default else ()
     words = as_text(trace.dispatches["device"])
     names = {word: canonical_device(word or default) for word in words.unique()}
     devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
-    unknown = [remark for _, remark in names.values() if remark]
+    notes = [note for note in trace.notes if note.code not in answered]
+    notes += [unknown for _, unknown in names.values() if unknown]
+    findings = tuple(finding for finding in trace.findings if finding.code not in answered)
     table = trace.dispatches.assign(device=pd.Categorical(devices))
-    notes = [note for note in trace.notes if not (default and note.code in _ASKING)]
-    findings = [finding for finding in trace.findings if not (default and finding.code in _ASKING)]
-    trace = replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *unknown))
+    trace = replace(trace, dispatches=table, findings=findings, notes=tuple(notes))
     return annotate(_joined(_without_long_names(trace), source.companions, options))
 
 
@@ -227,12 +224,10 @@ def _without_long_names(trace: Trace) -> Trace:
     if rows.all():
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
     text = f"activities with a name as no profiler writes it (up to {letters:,} letters): left out"
-    finding = Finding(
-        remark("long-name", text, letters=letters), "error", int(rows.sum()), share, first
-    )
-    kept = table[~rows].reset_index(drop=True)
-    kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
-    return replace(trace, dispatches=kept, findings=(*trace.findings, finding))
+    count = int(rows.sum())
+    found = findings_on(count, "long-name", text, "error", first, share, letters=letters)
+    kept = table[~rows].reset_index(drop=True).astype({"name": "str", "op_name": "str"})
+    return replace(trace, dispatches=kept, findings=(*trace.findings, *found))
 
 
 def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
@@ -244,13 +239,13 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
     refusals: list[Finding] = []
     for file in companions:
         try:
-            joined, report = join(
-                trace, read_execution_trace(file.path, max_bytes=options.trace_bytes)
-            )
+            other = read_execution_trace(file.path, max_bytes=options.trace_bytes)
         except DataError as error:
-            unreadable = remark("unreadable-execution-trace", str(error), problem=str(error))
-            refusals.append(Finding(unreadable, "error", 1, source=file.label))
+            said = str(error)
+            code = "unreadable-execution-trace"
+            refusals += findings_on(1, code, said, "error", file.label, problem=said)
             continue
+        joined, report = join(trace, other)
         if report.joined:
             return joined
         if report.finding is not None:
@@ -269,10 +264,8 @@ def look(
 
     Its `DataError` becomes a `TraceFailure`, as does a lack of memory.
     """
-    size = 0
-    for source in sources:
-        for file in source.files:
-            size += file.path.stat().st_size
+    files = chain.from_iterable(source.files for source in sources)
+    size = sum(file.path.stat().st_size for file in files)
     small = len(sources) < 2 or size < _PARALLEL_BYTES
     with pool(ordered=True, small=small) as each:
         yield from zip(sources, each.map(_attempt, sources, task), strict=True)
@@ -283,12 +276,11 @@ def _attempt(source: Source, task: Callable[[Source], T]) -> T | TraceFailure:
         return task(source)
     except DataError as error:
         return TraceFailure(error)
-    except (MemoryError, RecursionError) as error:
-        if isinstance(error, MemoryError):
-            needs = "needs more memory than there is"
-        else:
-            needs = "is nested too deeply"
-        return TraceFailure(DataError(f"cannot be read: {needs}", source=str(source.files[0].path)))
+    except MemoryError:
+        problem = "cannot be read: needs more memory than there is"
+    except RecursionError:
+        problem = "cannot be read: is nested too deeply"
+    return TraceFailure(DataError(problem, source=str(source.files[0].path)))
 
 
 # The table.
@@ -386,6 +378,20 @@ class Account:
         of_files = self._rows.setdefault(what, {})
         of_files[file] = of_files.get(file, 0) + rows
 
+    def add_of(self, place: int, what: Remark, rows: int) -> None:
+        """Remark on some rows of the file at this place, which the remark names."""
+        self.add(of_file(self.labels[int(place)], what), rows)
+
+    def exclude(self, file: str, condition: str) -> None:
+        """Remark that a file holds no row that meets a condition."""
+        text = f"files that hold no row of {condition} are left out"
+        self.add(remark("files-excluded", text, where=condition), 0, file)
+
+    @property
+    def read_as(self) -> tuple[tuple[Overview, ...], tuple[str, ...], tuple[FileRead, ...]]:
+        """The traces, the files left out and those read, as `Measurements` has them."""
+        return tuple(self.traces), tuple(self.unreadable), tuple(self.files)
+
     def take(self, table: RawTable, label: str, place: int) -> None:
         """Record the facts of a file other than its rows."""
         self.labels[place] = label
@@ -398,27 +404,19 @@ class Account:
     def leave_out(self, files: Collection[str], devices: Collection[str]) -> None:
         """Drop the remarks on these files or devices alone: their rows were deselected."""
         self.traces = [trace for trace in self.traces if trace.label not in files]
-        reasons = {
-            what: rows
-            for what, rows in self._rows.items()
-            if what.values.get("device") not in devices
-        }
-        asked = {}
-        for what, rows in reasons.items():
-            asked[what] = {file: n for file, n in rows.items() if file not in files}
-        self._rows = {what: rows for what, rows in asked.items() if rows}
+        for what, rows in [*self._rows.items()]:
+            self._rows[what] = {file: n for file, n in rows.items() if file not in files}
+            if not self._rows[what] or what.values.get("device") in devices:
+                del self._rows[what]
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark with its rows and files."""
-        remarks = [
-            of_rows(what, sum(of_files.values()), tuple(filter(None, of_files)))
-            for what, of_files in self._rows.items()
-        ]
+        remarks = []
+        for what, of_files in self._rows.items():
+            remarks.append(of_rows(what, sum(of_files.values()), tuple(filter(None, of_files))))
         if self.skipped:
-            text = (
-                f"{counted(len(self.skipped), 'file')} of no supported format skipped: "
-                f"{few(self.skipped, _NAMED)}"
-            )
+            count = counted(len(self.skipped), "file")
+            text = f"{count} of no supported format skipped: {few(self.skipped, _NAMED)}"
             remarks.append(remark("files-skipped", text, files=tuple(self.skipped)))
         return tuple(remarks)
 
@@ -430,27 +428,6 @@ REPEATS_STAY = remark(
 REPEATS_MERGED = remark(
     "repeats-merged", "repeats of one kernel on one problem were merged, the median kept"
 )
-_OF_SYSTEMS = (
-    "is a report of Nsight Systems that its own tools read: nsys export --type sqlite FILE, and "
-    "read the .sqlite"
-)
-_OF_COMPUTE = (
-    "is a report of Nsight Compute that its own tools read: ncu --import FILE --csv --page raw, "
-    "and read that"
-)
-_OF_PERFETTO = (
-    "is a trace for Perfetto, which is not read: rocprofv3 --output-format rocpd or csv, and read "
-    "that"
-)
-_REPORTS = {
-    ".pftrace": _OF_PERFETTO,
-    ".perfetto-trace": _OF_PERFETTO,
-    ".nsys-rep": _OF_SYSTEMS,
-    ".qdrep": _OF_SYSTEMS,
-    ".qdstrm": _OF_SYSTEMS,
-    ".ncu-rep": _OF_COMPUTE,
-}
-"""Ending of a report that only its vendor's tools read -> what to do."""
 _PLACE = "_place"  # of a row among all
 TABLE = "the table"  # what messages call a table in memory
 _LISTED = 5  # files that an error names
@@ -559,13 +536,18 @@ def read_rows(
     if timed:
         usable = every[REFUSED].eq("").to_numpy()
         held, _ = _held(every[usable].reset_index(drop=True), account, keep)
-        for column, why in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-            every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], why)
+        refuse(every, usable, held)
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())], account)
     return rows, account.notes()
+
+
+def refuse(rows: pd.DataFrame, usable: BoolArray, held: Held) -> None:
+    """Refuse, in place, those of the usable rows that the peaks of their devices exclude."""
+    for column, why in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
+        rows.loc[usable, column] = np.where(held.reason == "", rows.loc[usable, column], why)
 
 
 def read_traces(
@@ -637,35 +619,26 @@ def check_renames(
     """Refuse a name that no table has, or a target that is no column; a ParameterError names the nearest."""
     if not renames:
         return
-    columns = []
-    for frame in frames:
-        for heading in frame:
-            columns.append(str(heading))
+    columns = [str(heading) for heading in chain.from_iterable(frames)]
     for file in find_files(paths):
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
-            if beginning.lstrip()[:1] in (b"{", b"["):
-                columns += []
-            else:
+            if beginning.lstrip()[:1] not in (b"{", b"["):
                 columns += _header(file.path, beginning)
     for name, ours in renames.items():
-        said = f"{name}={ours}: "
+        measured = split_unit(ours)[1] is not None or rate_columns([ours])
+        problem = ""
         if not columns:
-            raise ParameterError(
-                "rename", f"{said}the data hold no table whose columns could be renamed"
-            )
-        if name not in columns:
+            problem = "the data hold no table whose columns could be renamed"
+        elif name not in columns:
             close = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
-            available = f"the columns are {few([*dict.fromkeys(filter(None, columns))], _COLUMNS)}"
-            raise ParameterError(
-                "rename", f"{said}no table has a column {name!r}{meant}: {available}"
-            )
-        measured = split_unit(ours)[1] is not None or rate_columns([ours])
-        if ours not in columns_used and not measured and not ours.startswith(COUNTER):
-            raise ParameterError(
-                "rename", f"{said}no column here is called {ours!r}; {_meant(ours, columns_used)}"
-            )
+            listed = few(dict.fromkeys(filter(None, columns)), _COLUMNS)
+            problem = f"no table has a column {name!r}{meant}: the columns are {listed}"
+        elif ours not in columns_used and not measured and not ours.startswith(COUNTER):
+            problem = f"no column here is called {ours!r}; {_meant(ours, columns_used)}"
+        if problem:
+            raise ParameterError("rename", f"{name}={ours}: {problem}")
 
 
 def _header(path: Path, beginning: bytes) -> Sequence[str]:
@@ -691,23 +664,22 @@ def _tables(
     files = find_files(paths)
     tables = _read_each(files, frames, options, account, lenient)
     if tables and not part:
+        files_read = {Path(label).name for label in account.labels.values()}
         for column, unit in options.units.items():
-            if column not in account.columns and column not in {
-                Path(label).name for label in account.labels.values()
-            }:
-                raise ParameterError(
-                    "unit", f"{column}={unit}: no tidy table has a column {column!r}"
-                )
+            if column not in account.columns | files_read:
+                problem = f"{column}={unit}: no tidy table has a column {column!r}"
+                raise ParameterError("unit", problem)
         # A value for a column that nothing knows is refused: most likely it is misspelled.
         possible = {*_OURS, *account.columns}
         for column, value in options.defaults.items():
             if column not in possible:
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, possible)}"
                 raise ParameterError("default", problem)
-    filled = []
+    filled = list[list[RawTable]]()
     for raws in tables.values():
-        if frames := [raw for raw in raws if len(raw)]:
-            filled.append(frames)
+        with_rows = [raw for raw in raws if len(raw)]
+        if with_rows:
+            filled.append(with_rows)
     if not filled and account.excluded:
         raise DataError(_none_of(account.excluded), source=where)
     if not tables:
@@ -718,25 +690,20 @@ def _tables(
         reasons = "; ".join(account.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
     if not filled:
-        findings = []
-        for trace in account.traces:
-            for finding in trace.findings:
-                findings.append(finding.remark)
-        reasons = [one for one in (*findings, *account.notes()) if one.code not in _ASKING]
+        findings = chain.from_iterable(trace.findings for trace in account.traces)
+        reasons = [*(finding.remark for finding in findings), *account.notes()]
+        reasons = [reason for reason in reasons if reason.code not in _ASKING]
         raise NoMeasurementsError(reasons, source=where)
-    return [prepared(frames, options, account) for frames in filled], account
+    return [prepared(raws, options, account) for raws in filled], account
 
 
 def _none_of(excluded: Sequence[Excluded]) -> str:
     """Say which condition excludes the files, and which values these have instead."""
-    furthest = max(one.passed for one in excluded)
-    last = next(one for one in excluded if one.passed == furthest)
-    held = []
-    for one in excluded:
-        if (one.condition, one.passed) == (last.condition, furthest):
-            held.extend(one.held)
-    words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
-    after = " after the other conditions: there" if furthest else ":"
+    last = max(excluded, key=lambda one: one.passed)
+    same = [one for one in excluded if (one.condition, one.passed) == (last.condition, last.passed)]
+    held = Counter(chain.from_iterable(one.held for one in same))
+    words = f"{last.column} is {few([word for word, _ in held.most_common()], _COLUMNS)}"
+    after = " after the other conditions: there" if last.passed else ":"
     return f"no row has {last.condition}{after} {words}"
 
 
@@ -751,24 +718,23 @@ def _read_each(
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
     kinds = sort_files(files, options.renames)
     named = [file for file in kinds.skipped if file.named]
-    unknown = [
-        (file, _unknown(file, is_recognised=not lenient or file is named[-1])) for file in named
-    ]
-    for file, error in [*kinds.unreadable, *unknown]:
+    unreadable = [*kinds.unreadable]
+    for file in named:
+        is_recognised = not lenient or file is named[-1]
+        unreadable.append((file, _unknown(file, is_recognised=is_recognised)))
+    for file, error in unreadable:
         if file.named and not lenient:
             raise error
         account.unreadable.append(str(error))
     account.skipped += [file.label for file in kinds.skipped if not file.named]
     sources = []
     for source in kinds.sources:
+        out = None
         if isinstance(source.reader, Reader):
             out = source.reader.excluded(source.files[0].path, options)
-        else:
-            out = None
         if out:
             account.excluded.append(out)
-            text = f"files that hold no row of {out.condition} are left out"
-            account.add(remark("files-excluded", text, where=out.condition), 0, source.label)
+            account.exclude(source.label, out.condition)
         else:
             sources.append(source)
     for place, (source, raw) in enumerate(look(sources, partial(_rows_of, options=options))):
@@ -788,11 +754,9 @@ def _read_each(
             frame = frame.reset_index(levels)
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         account.take(table, TABLE, place)
-        numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
-        if "source" in table.rows:
-            rows = table.rows
-        else:
-            rows = table.rows.assign(source=numbered)
+        rows = table.rows
+        if "source" not in rows:
+            rows = rows.assign(source=[f"row {number}" for number in range(1, len(frame) + 1)])
         tables.setdefault(TABLE, []).append(replace(table, rows=rows).sourced(TABLE, place))
     return tables
 
@@ -800,35 +764,32 @@ def _read_each(
 def _unknown(file: DataFile, *, is_recognised: bool) -> DataError:
     """Return the error for a file that no reader recognises; of Parquet, with its columns and the missing ones."""
     beginning = head(file.path)
-    remedy = _REPORTS.get(file.path.suffix.lower())
-    if remedy is not None:
-        return DataError(remedy, source=str(file.path))
-    if is_execution_trace(beginning):
-        text = (
+    problem = vocabulary("reports").get(file.path.suffix.lower())
+    if problem is None and is_execution_trace(beginning):
+        problem = (
             "is an execution trace, which has no times of a GPU: give it with the profiler's "
             "trace of the same run"
         )
-        return DataError(text, source=str(file.path))
-    if not beginning.startswith(PARQUET):
-        return DataError(unsupported(beginning, is_recognised=is_recognised), source=str(file.path))
-    try:
-        names = parquet_columns(file.path)
-    except DataError as error:
-        return error
+    if problem is None and beginning.startswith(PARQUET):
+        try:
+            problem = _of_parquet(parquet_columns(file.path))
+        except DataError as error:
+            return error
+    if problem is None:
+        problem = unsupported(beginning, is_recognised=is_recognised)
+    return DataError(problem, source=str(file.path))
+
+
+def _of_parquet(names: Sequence[str]) -> str:
+    """Say which columns a file has, and which of a measurement it lacks."""
+    has = "is Parquet without columns"
     if names:
         has = f"is Parquet with the columns {few(names, _COLUMNS)}"
-    else:
-        has = "is Parquet without columns"
-    if any(split_unit(name)[1] in TIME_UNITS for name in names):
-        lacking = []
-    else:
-        lacking = ["a duration with its unit (latency_ms)"]
     plain = {name.lower() for name in names}
-    lacking += [name for name in ("op", "device") if plain.isdisjoint((name, *ALIASES[name]))]
-    return DataError(
-        f"{has}: it lacks {', '.join(lacking) or 'the dimensions of its operator'}",
-        source=str(file.path),
-    )
+    lacking = [name for name in ("op", "device") if plain.isdisjoint((name, *ALIASES[name]))]
+    if not any(split_unit(name)[1] in TIME_UNITS for name in names):
+        lacking.insert(0, "a duration with its unit (latency_ms)")
+    return f"{has}: it lacks {', '.join(lacking) or 'the dimensions of its operator'}"
 
 
 def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | None, list[FileRead]]:
@@ -837,14 +798,12 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
         table = source.reader.read(source.files[0].path, options)
         return table, None, [*map(fingerprint, source.files)]
     trace = read_trace(source, options)
-    notes_of_device = {
-        canonical_device(name)[1] for name in trace.dispatches["device"].unique()
-    }  # of the rows, by prepared
-    remarks = [
-        Note(without(note, "file"), len(trace.dispatches))
-        for note in trace.notes
-        if note not in notes_of_device
-    ]
+    # `prepared` remarks on the devices of rows
+    of_devices = {canonical_device(name)[1] for name in trace.dispatches["device"].unique()}
+    remarks = []
+    for note in trace.notes:
+        if note not in of_devices:
+            remarks.append(Note(without(note, "file"), len(trace.dispatches)))
     rows = measurements(trace, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(trace, source.label), [*map(fingerprint, source.files)]
 
@@ -855,14 +814,9 @@ def prepared(
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = _together(tables)
     for column, value in options.defaults.items():
-        if column in rows:
-            blank = as_text(rows[column]).eq("")
-        else:
-            blank = pd.Series(True, index=rows.index)
-        if blank.any():
-            rows[column] = (
-                rows[column].astype(object).where(~blank, value) if column in rows else value
-            )
+        before = filled(rows, column, "")
+        if before.eq("").any():
+            rows[column] = filled(rows, column, value)
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
             account.add(remark("default-unused", text, column=column, value=value), len(rows))
@@ -891,10 +845,7 @@ def _combined(
     parts: Sequence[CleanRows], account: Account, where: Where, options: Options, part: bool
 ) -> Measurements:
     """Return the formats' tables as one: the selected rows, with repeats merged or numbered."""
-    if len(parts) > 1:
-        rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
-    else:
-        rejected = parts[0].rejected
+    rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
@@ -902,48 +853,62 @@ def _combined(
         if account.traces and rejected["reason"].eq("launch-not-recorded").any():
             raise TracesAloneError(unusable, _without_rows(parts, rejected, account))
         raise unusable
-    if len(frames) > 1:
-        whole = fill_text(pd.concat(frames, ignore_index=True))
-    else:
-        whole = frames[0]
+    whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
     every = select(whole, where)
     if files := _leave_out(whole, every, where, account):
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
         every = _with_columns_of(every, frames)
     held, above = _held(every, account, options.keep)
     refused = held.reason != ""
+    gone = [rejected]
     if refused.any():
         why = {REFUSED: held.reason[refused], REFUSED_DETAIL: held.detail[refused]}
-        new, first = quoted_refused(
-            pd.concat([every[refused], pd.DataFrame(why, every.index[refused])], axis=1)
-        )  # insert warns of many columns
-        rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
+        reasons = pd.DataFrame(why, every.index[refused])
+        # insert warns of many columns
+        quote(pd.concat([every[refused], reasons], axis=1), gone, quoted)
         every = every[~refused]
         if every.empty:
             _refuse_unit(held, account)
-            raise _unusable(rejected, account)
+            raise _unusable(pd.concat(gone, ignore_index=True), account)
     every = every.drop(columns=ORDER).reset_index(drop=True)
     merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
     if not part:
         repeats = without_repeats(every, options.each, options.keep)
-        spikes = without_spikes(repeats.frame, options.keep)
-        merged, odd = spikes.frame, irregular(repeats, spikes, options.each, account)
-        for settled in (repeats, spikes):
-            if len(settled.refused):
-                new, first = quoted_refused(settled.refused)
-                rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
-                counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
-        if merged.empty:
-            raise _unusable(rejected, account)
-    read_as = tuple(account.traces), tuple(account.unreadable), tuple(account.files)
+        merged, odd, counts = without_odd(repeats, options, account, counts, gone, quoted)
+    rejected = pd.concat(gone, ignore_index=True)
+    if merged.empty:
+        raise _unusable(rejected, account)
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
-        first = (
-            first[first["source"].isin(rejected["source"])]
-            .groupby("reason", sort=False)
-            .head(EXAMPLES)
-        )
+        first = first_of_each(first[first["source"].isin(rejected["source"])])
+    read_as = account.read_as
     return Measurements(merged, rejected, account.notes(), *read_as, above, first, counts, odd)
+
+
+def without_odd(
+    repeats: Settled,
+    options: Options,
+    account: Account,
+    counts: pd.Series,
+    gone: list[pd.DataFrame],
+    quoted: list[pd.DataFrame],
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.Series]:
+    """Return merged repeats without spikes, what is irregular among them, and the counts less the refused.
+
+    Refused rows are added to those that are ``gone``, and to the ``quoted``.
+    """
+    spikes = without_spikes(repeats.frame, options.keep)
+    odd = irregular(repeats, spikes, options.each, account)
+    for settled in (repeats, spikes):
+        if len(settled.refused):
+            quote(settled.refused, gone, quoted)
+            counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
+    return spikes.frame, odd, counts
+
+
+def first_of_each(quoted: pd.DataFrame) -> pd.DataFrame:
+    """Return the first examples of each reason."""
+    return quoted.groupby("reason", sort=False).head(EXAMPLES) if len(quoted) else quoted
 
 
 def _without_rows(
@@ -951,18 +916,20 @@ def _without_rows(
 ) -> Measurements:
     """Return the measurements if every row was refused."""
     quoted = pd.concat([part.examples for part in parts], ignore_index=True)
-    read_as = tuple(account.traces), tuple(account.unreadable), tuple(account.files)
-    return Measurements(parts[0].frame, rejected, account.notes(), *read_as, examples=quoted)
+    notes = account.notes()
+    return Measurements(parts[0].frame, rejected, notes, *account.read_as, examples=quoted)
 
 
 def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows without the columns of data frames that have no row left."""
-    files = set((rows[ORDER] // MOST_LINES).unique())
-    names = set()
-    for one in frames:
-        if files & set((one[ORDER] // MOST_LINES).unique()):
-            names.update(one)
+    files = _places(rows)
+    names = set(chain.from_iterable(frame for frame in frames if files & _places(frame)))
     return rows[[name for name in rows if name in names]]
+
+
+def _places(rows: pd.DataFrame) -> set[int]:
+    """Return the places of the files that rows are of."""
+    return set((rows[ORDER] // MOST_LINES).unique())
 
 
 def _leave_out(
@@ -971,18 +938,10 @@ def _leave_out(
     """Drop the remarks on files and devices whose rows were all deselected; one remark names these files."""
     if len(every) == len(whole):
         return []
-    before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
-    files = [account.labels[place] for place in sorted(before - after)]
+    files = [account.labels[place] for place in sorted(_places(whole) - _places(every))]
     account.leave_out(files, {*whole["device"].unique()} - {*every["device"].unique()})
-    asked = ", ".join(map(str, conditions(where)))
     for file in files:
-        account.add(
-            remark(
-                "files-excluded", f"files that hold no row of {asked} are left out", where=asked
-            ),
-            0,
-            file,
-        )
+        account.exclude(file, ", ".join(map(str, conditions(where))))
     return files
 
 
@@ -992,28 +951,23 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -
         account.add(REPEATS_STAY, 1) if each else account.add(REPEATS_MERGED, repeats.repeats)
     for what, rows in remarks(spikes.odd, repeats.odd):
         account.add(what, rows)
-    odd = pd.concat(
-        [spikes.odd, repeats.odd] if len(repeats.odd) else [spikes.odd], ignore_index=True
-    )
+    parts = [spikes.odd]
+    if len(repeats.odd):
+        parts.append(repeats.odd)
+    odd = pd.concat(parts, ignore_index=True)
     far = -np.abs(np.log(odd["factor"].to_numpy(dtype=float)))
     return odd.iloc[np.lexsort((odd["source"], far))].reset_index(drop=True)
 
 
-def quoted_refused(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return refused rows as in `Measurements.rejected`, and the first of each reason with their values."""
+def quote(refused: pd.DataFrame, gone: list[pd.DataFrame], quoted: list[pd.DataFrame]) -> None:
+    """Add refused rows as in `Measurements.rejected`, and the first of each reason with their values."""
     rows = refused.reset_index(drop=True)
-    first_refused = (
-        rows[["source", REFUSED, REFUSED_DETAIL]]
-        .set_axis(["source", "reason", "detail"], axis=1)
-        .astype("str")
-    )
-    dims = []
-    for word in rows["op"].unique():
-        dims.extend(op_of(word).identity)
-    names = dict.fromkeys(dims)
-    return first_refused, examples(
-        first_refused, rows[[*MEASURED, *[name for name in names if name in rows]]]
-    )
+    named = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
+    reasons = rows[[*named]].rename(columns=named).astype("str")
+    dims = chain.from_iterable(op_of(word).identity for word in rows["op"].unique())
+    shown = [name for name in dict.fromkeys(dims) if name in rows]
+    gone.append(reasons)
+    quoted.append(examples(reasons, rows[[*MEASURED, *shown]]))
 
 
 def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
@@ -1030,39 +984,28 @@ def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[
         by_file = pd.Series(off, rows["source"].astype(str))
         for file in np.unique(files[~np.isnan(off)]):
             of_file_rows = by_file[files == file].dropna()
-            middle, lines = (
-                float(of_file_rows.median()),
-                few((source.rpartition(":")[2] for source in of_file_rows.index), 3),
-            )
+            middle = float(of_file_rows.median())
+            lines = few((source.rpartition(":")[2] for source in of_file_rows.index), 3)
             text = (
                 f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both "
                 "and their units"
             )
-            account.add(
-                of_file(account.labels[int(file)], remark(code, text, factor=middle)),
-                len(of_file_rows),
-            )
+            account.add_of(file, remark(code, text, factor=middle), len(of_file_rows))
     held = hold(rows, files, keep)
     for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, account)
-        times = {"factor": factor, "column": column, "unit": unit} | (
-            {"device": device} if device else {}
-        )
-        of_file_rows = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
+        times = {"factor": factor, "column": column, "unit": unit}
+        of_file_rows = files == file
+        if device:
+            times["device"] = device
+            of_file_rows &= rows["device"].eq(device).to_numpy()
         text = _other_unit(factor, column, unit, device)
-        account.add(
-            of_file(account.labels[file], remark("other-unit", text, **times)),
-            int(of_file_rows.sum()),
-        )
-    odd = pd.DataFrame(
-        {"file": files, "source": rows["source"].astype(str), "times": held.slipped}
-    )[held.slipped != 1]
-    for file, of_file_rows in odd.groupby("file"):
-        text = slipped_text(of_file_rows, account.labels[int(file)])
-        account.add(
-            of_file(account.labels[int(file)], remark(SLIPPED, text, rows=len(of_file_rows))),
-            len(of_file_rows),
-        )
+        account.add_of(file, remark("other-unit", text, **times), int(of_file_rows.sum()))
+    sources = rows["source"].astype(str)
+    odd = pd.DataFrame({"file": files, "source": sources, "times": held.slipped})
+    for file, of_file_rows in odd[held.slipped != 1].groupby("file"):
+        text, count = slipped_text(of_file_rows, account.labels[int(file)]), len(of_file_rows)
+        account.add_of(file, remark(SLIPPED, text, rows=count), count)
     above = above_peaks(rows, held)
     remark_above(above, account)
     return held, above
@@ -1083,19 +1026,19 @@ def slipped_text(rows: pd.DataFrame, label: str) -> str:
 
 def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
     """Return the remark on times that seem to be in another unit."""
-    whose, off = (
-        f"times of {device}" if device else "times",
-        f"{max(factor, 1 / factor):,.0f} times too",
-    )
-    wrong = (
-        f"{whose} look {off} {'short' if factor > 1 else 'long'} for "
-        f"{'it' if device else 'their devices'}"
-    )
+    wrong = f"times look {_off(factor)} for their devices"
+    if device:
+        wrong = f"times of {device} look {_off(factor)} for it"
     if not unit:
         return wrong
     if device or not column:
         return f"{wrong}, as if they were in {unit}"
     return f"{wrong}: with the unit {column}={unit} they are plausible"
+
+
+def _off(factor: float) -> str:
+    """Say how far times are off that should be multiplied by a factor."""
+    return f"{max(factor, 1 / factor):,.0f} times too {'short' if factor > 1 else 'long'}"
 
 
 def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
@@ -1112,37 +1055,26 @@ def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
 def remark_above(above: pd.DataFrame, account: Account) -> None:
     """Remark on the rows above a peak, those of each device and peak together."""
     for (device, peak), rows_above in above.groupby(["device", "peak"], sort=False):
-        worst = tuple(
-            zip(rows_above["source"].head(_NAMED), rows_above["share"].head(_NAMED), strict=True)
-        )
+        first = rows_above.head(_NAMED)
+        worst = tuple(zip(first["source"], first["share"], strict=True))
         refused = int((~rows_above["kept"]).sum())
-        first, *others = [
-            f"{100 * share:.0f} % of it ({source})"
-            if share < 10
-            else f"{share:,.0f} times it ({source})"
-            for source, share in worst
-        ]
+        shares = []
+        for source, share in worst:
+            how = f"{100 * share:.0f} % of it" if share < 10 else f"{share:,.0f} times it"
+            shares.append(f"{how} ({source})")
+        text = f"faster than {device} allows ({peak_name(str(peak))}): {', '.join(shares)}"
         if refused:
-            kept_out = f"; {refused} over 150 %: kept out (unless impossible rows are kept)"
-        else:
-            kept_out = ""
-        text = (
-            f"faster than {device} allows ({peak_name(str(peak))}): "
-            f"{', '.join([first, *others])}{kept_out}"
-        )
-        account.add(
-            remark("above-peak", text, device=device, peak=peak, worst=worst, refused=refused),
-            len(rows_above),
-        )
+            text += f"; {refused} over 150 %: kept out (unless impossible rows are kept)"
+        said = {"device": device, "peak": peak, "worst": worst, "refused": refused}
+        account.add(remark("above-peak", text, **said), len(rows_above))
 
 
 def _plausible_unit(file: int, factor: float, account: Account) -> tuple[str, str]:
     """Return the column of a file's times, "" if no unit can be stated, and the unit that makes them plausible."""
     column, unit = account.times.get(file, ("", "us"))
     micros = TIME_UNITS[unit] * factor
-    return column, next(
-        (name for name, factor_of in TIME_UNITS.items() if 0.9 < factor_of / micros < 1.1), ""
-    )
+    plausible = (name for name, size in TIME_UNITS.items() if 0.9 < size / micros < 1.1)
+    return column, next(plausible, "")
 
 
 def _refuse_unit(held: Held, account: Account) -> None:
@@ -1150,14 +1082,8 @@ def _refuse_unit(held: Held, account: Account) -> None:
     for (file, _), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, account)
         if column and unit:
-            times = (
-                f"as they are, they are {max(factor, 1 / factor):,.0f} times too "
-                f"{'short' if factor > 1 else 'long'}"
-            )
-            where = account.labels[file]
-            raise ParameterError(
-                "unit", f"{column}={unit} would make the times of {where} possible: {times}"
-            )
+            said = f"{column}={unit} would make the times of {account.labels[file]} possible"
+            raise ParameterError("unit", f"{said}: as they are, they are {_off(factor)}")
 
 
 def why_none_is_left(rejected: pd.DataFrame) -> str:
@@ -1170,23 +1096,14 @@ def why_none_is_left(rejected: pd.DataFrame) -> str:
 def _unusable(rejected: pd.DataFrame, account: Account) -> DataError:
     """Return the error for data without a usable row; of tables without a dimension, with their columns."""
     first, columns = rejected.iloc[0], account.columns
-    problem = why_none_is_left(rejected)
-    if (
-        first["reason"] == "missing-dimension"
-        and columns
-        and (name := first["detail"]) not in columns
-    ):
-        problem += (
-            f", which is no column: give rename NAME={name}; the columns are "
-            f"{few(sorted(columns), _COLUMNS)}"
-        )
-    elif first["reason"] == "missing-dimension" and not columns:
-        problem += f": give default {first['detail']}=VALUE"
+    problem, detail = why_none_is_left(rejected), first["detail"]
+    if first["reason"] == "missing-dimension" and not columns:
+        problem += f": give default {detail}=VALUE"
+    elif first["reason"] == "missing-dimension" and detail not in columns:
+        listed = few(sorted(columns), _COLUMNS)
+        problem += f", which is no column: give rename NAME={detail}; the columns are {listed}"
     elif first["reason"] == "launch-not-recorded":
-        findings = []
-        for trace in account.traces:
-            findings.extend(trace.findings)
-        problem += "".join(
-            f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED
-        )
+        for finding in chain.from_iterable(trace.findings for trace in account.traces):
+            if finding.code == GRID_NOT_RECORDED:
+                problem += f"; {finding.remark}"
     return DataError(problem, source=str(first["source"]))

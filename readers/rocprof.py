@@ -727,6 +727,10 @@ def _keys(table: DispatchTable) -> pd.DataFrame:
     )
 
 
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
 def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> DispatchTable:
     """Return the dispatches of a timing run, from CSV or database."""
     if head(file.path).startswith(SQLITE):
@@ -735,10 +739,7 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
         connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
         try:
             connection.deserialize(data)
-            kernels, operations = (
-                [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
-                for table in ("KERN", "OPS")
-            )
+            kernels, operations = _columns(connection, "KERN"), _columns(connection, "OPS")
             # --hip-trace writes the times of kernels into OPS
             names, chosen = {name: name for name in kernels}, "KERN"
             if operations and not {"BeginNs", "EndNs"} <= set(kernels):

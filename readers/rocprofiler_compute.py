@@ -195,7 +195,7 @@ def read_pass(file: DataFile, options: Options) -> Pass:
     if table.has("counter_name", "counter_value"):
         keys = [table.integers("gpu"), table.integers("dispatch_id")]
         dispatch = pd.DataFrame(dict(enumerate(keys))).groupby([0, 1], sort=False, dropna=False)
-        rows: IntArray = dispatch.ngroup().to_numpy(dtype=np.int64)
+        rows: IntArray = np.asarray(dispatch.ngroup(), dtype=np.int64)
         first = np.sort(np.unique(rows, return_index=True)[1])
         words = table.column("counter_name").fill_null("").to_pylist()
         labels, names = pd.factorize(np.array(words, dtype=object))
@@ -206,7 +206,7 @@ def read_pass(file: DataFile, options: Options) -> Pass:
                 source=table.label,
             )
         values = parsed(table.column("counter_value"))
-        wide = _wide(rows, labels, values, names, first.size)
+        wide = _wide(rows, labels, values, [*names], first.size)
         times = times_of(table)
         spread = _spread_of(times, rows) if times else 0.0
         dispatches = table.take(first.astype(np.int64))
@@ -357,7 +357,12 @@ class RocprofilerComputeReader(TraceReader):
         roles = {file: _role(file) for file in files}
         systems = [read_system(file, options) for file in files if roles[file] == "system"]
         # pmc_perf.csv, timestamps.csv, then the passes by number
-        places = {"merged": 0, "timestamps": 1, "pass": 2, "other table": 2}
+        places: dict[str | None, int] = {
+            "merged": 0,
+            "timestamps": 1,
+            "pass": 2,
+            "other table": 2,
+        }
         tables = sorted(
             (file for file in files if roles[file] in places),
             key=lambda file: (places[roles[file]], by_number(file.path.name)),

@@ -146,11 +146,12 @@ def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows of several kinds one below the other, missing where a kind has no such column."""
     filled = [part for part in parts if len(part)] or parts[:1]
     stacked: dict[str, Any] = {}
-    for name in dict.fromkeys(chain.from_iterable(filled)):
+    for name in dict.fromkeys(chain.from_iterable(part.columns for part in filled)):
         missing = "float64" if name.startswith(COUNTER) else "Int64"
         columns = [part.get(name, pd.Series(np.nan, part.index, missing)) for part in filled]
         if isinstance(columns[0].dtype, pd.CategoricalDtype):
-            stacked[name] = union_categoricals([column.array for column in columns])
+            joined: Any = [column.array for column in columns]
+            stacked[name] = union_categoricals(joined)
         else:
             stacked[name] = pd.concat(columns, ignore_index=True)
     return pd.DataFrame(stacked)

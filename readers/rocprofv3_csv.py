@@ -566,15 +566,14 @@ def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
     gpus: list[rocprofv3.Agent] = []
     remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
-        numbers = [
-            [None if number is pd.NA else int(number) for number in table.integers(name)]
-            for name in _NUMBERS_OF_AGENTS
-        ]
+        columns = map(table.integers, _NUMBERS_OF_AGENTS)
+        numbers = [column.to_numpy(object, na_value=None) for column in columns]
         described = map(table.words, ("agent_type", "name", "product_name"))
-        for *given, version, cus, kind, name, product in zip(*numbers, *described, strict=True):
+        lines: Iterator[tuple[Any, ...]] = zip(*numbers, *described, strict=True)
+        for node, logical, of_type, version, cus, kind, name, product in lines:
             if kind.casefold().endswith("gpu"):
                 device, assumption = rocprofv3.agent_device(product, name, version, cus)
-                gpus.append(rocprofv3.Agent(*given, device))
+                gpus.append(rocprofv3.Agent(node, logical, of_type, device))
                 remarks |= {assumption: None} if assumption else {}
     return rocprofv3.Agents(gpus), list(remarks)
 

@@ -136,11 +136,10 @@ def _server(row: Mapping[Any, Any]) -> dict[str, float]:
         return {}
     model = str(row["model"]).rpartition("/")[2]
     key = f"{model};{row['device']};{row['dtype_b']};{float(row['tp'] or 1):g};{row.get('engine_version', '')}"
-    many = (number(row["concurrency"]) or 0) >= _MANY
+    users = "many" if (number(row["concurrency"]) or 0) >= _MANY else "few"
     for server in _SERVERS:
         if re.fullmatch(server["runs"], key, re.IGNORECASE):
-            interval = server["many" if many else "few"]
-            return {"receive_interval": float(interval), "memory_percent": server["percent"]}
+            return {"receive_interval": float(server[users]), "memory_percent": server["percent"]}
     return {}
 
 
@@ -301,8 +300,10 @@ def lengths_of(record: Record) -> list[float | None]:
     lengths = list[float | None]()
     for side in ("input", "output"):
         tokens = number(record.get(f"total_{side}_tokens"))
-        known = tokens is not None and requests
-        lengths.append(float(round(tokens / requests)) if known else None)
+        length = None
+        if tokens is not None and requests:
+            length = float(round(tokens / requests))
+        lengths.append(length)
     return lengths
 
 
@@ -434,6 +435,8 @@ class SglangServeReader(Runs):
         users = under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
         prompt, answer = lengths_of(record)
         dtype_kv = server.get("kv_cache_dtype")
+        if dtype_kv == "auto":
+            dtype_kv = None
         return {
             "model": first_of(record, "model", "model_id")
             or first_of(server, "model_path", "served_model_name"),
@@ -449,7 +452,7 @@ class SglangServeReader(Runs):
             "memory_percent": taken and round(taken),
             "receive_interval": server.get("scheduler_recv_interval"),
             "variant": speculation(record, server, *_states(server)),
-            "dtype_kv": None if dtype_kv == "auto" else dtype_kv,
+            "dtype_kv": dtype_kv,
             "input_len": prompt,
             "output_len": answer,
             "concurrency": users and max(1.0, users * copies / dp),
@@ -520,8 +523,9 @@ class InferenceXReader(Runs):
             name: first_of(record, name, f"decode_{name}")
             for name in ("tp", "pp", "ep", "dp_attention")
         }
-        tp = number(cut["tp"])
-        copies = str(cut["dp_attention"]).lower() == "true"
+        tp, copies = number(cut["tp"]), 1.0
+        if str(cut["dp_attention"]).lower() == "true":
+            tp, copies = 1.0, tp
         precision = str(record.get("precision", "")).lower()
         a, b, _ = FORMATS.get(precision, (precision, precision, ""))
         gpus = scaled(record.get("tp"), number(cut["pp"]) or 1.0)
@@ -534,8 +538,8 @@ class InferenceXReader(Runs):
             "variant": speculation(record),
             "dtype_a": a,
             "dtype_b": b,
-            "tp": 1.0 if copies else tp,
-            "dp": tp if copies else 1.0,
+            "tp": tp,
+            "dp": copies,
             "pp": cut["pp"],
             "ep": number(cut["ep"]),
             "apart": "yes" if apart else "",

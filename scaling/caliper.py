@@ -27,7 +27,7 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..readers.files import head, text
-from ..readers.serving_benchmarks import number
+from ..readers.records import number
 from ..remarks import Remark
 from .extrap import SIZE, Experiment, Value, rows_of
 

@@ -37,7 +37,7 @@ import pandas as pd
 from ..errors import DataError, few
 from ..readers.base import LINE, TABLE_BYTES
 from ..readers.files import WORKBOOK, content, text
-from ..readers.serving_benchmarks import number
+from ..readers.records import number
 from ..remarks import Remark, remark
 
 SIZE, TIME, PERFORMANCE = "size", "time", "performance"

@@ -37,6 +37,7 @@ DATA = {
     "hardware/counter_blocks.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
+    "measuring/suites.toml",
     "models/__init__.pyi",
     "power/logs.toml",
     "projection/law_errors.toml",

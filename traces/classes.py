@@ -88,14 +88,11 @@ def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
     time_us = np.maximum(table["duration_ns"].to_numpy(dtype=np.int64), 0) / 1e3
     whole = float(time_us[kernels].sum())
     rows = table.loc[unknown, ["name", "op_name"]].astype("str").reset_index(drop=True)
-    groups = rows.assign(duration_us=time_us[unknown]).groupby(["name", "op_name"], sort=False)[
-        "duration_us"
-    ]
-    listed = groups.agg(count="size", duration_us="sum").reset_index()
+    groups = rows.assign(duration_us=time_us[unknown]).groupby(["name", "op_name"], sort=False)
+    listed = groups["duration_us"].agg(count="size", duration_us="sum").reset_index()
     listed["share"] = listed["duration_us"] / (whole or np.nan)
-    return listed.sort_values(["duration_us", "count"], ascending=False, kind="stable").reset_index(
-        drop=True
-    )
+    order = ["duration_us", "count"]
+    return listed.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
 def bare_name(name: str) -> str:
@@ -129,15 +126,8 @@ def rules() -> tuple[Rule, ...]:
         if "fused" in entry:  # Inductor's pointwise kernels that fuse these operators only
             kernels.append(rf"^triton_poi_fused(?:_(?:{'|'.join(entry['fused'].split())}))+_\d+$")
         within = _either([entry["within"]] if "within" in entry else [])
-        parsed.append(
-            Rule(
-                entry["class"],
-                _either(operators),
-                _either(kernels),
-                within,
-                entry.get("first", False),
-            )
-        )
+        patterns = (_either(operators), _either(kernels), within)
+        parsed.append(Rule(entry["class"], *patterns, entry.get("first", False)))
     return tuple(parsed)
 
 
@@ -163,11 +153,10 @@ def _opaque() -> re.Pattern[str]:
 
 @cache
 def _kernel_class_of() -> dict[str, str]:
-    result = {}
+    classes = dict[str, str]()
     for kernel, ops in _data()["kernel_classes"].items():
-        for op in ops:
-            result[op] = kernel
-    return result
+        classes |= dict.fromkeys(ops, kernel)
+    return classes
 
 
 def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str, bool]]]:
@@ -187,20 +176,14 @@ def _classes_of(
     kind: str, name: str, op_name: str, op_stack: str, collective: bool
 ) -> tuple[str, str]:
     """Return the kernel class and the op class of one case."""
-    if kind == KERNEL:
-        unmistakable = _of_kernel(name, True)
-    else:
-        unmistakable = kind
+    unmistakable = _of_kernel(name, True) if kind == KERNEL else kind
     operator = _of_stack(op_name, op_stack)
     if unmistakable in (MEMCPY, MEMSET):
-        if operator in _data()["keeps_helpers"]:
-            served = operator
-        else:
-            served = unmistakable
+        served = operator if operator in _data()["keeps_helpers"] else unmistakable
         return _kernel_class_of()[unmistakable], served
-    op_class = (
-        (COLLECTIVE if collective else "") or unmistakable or operator or _of_kernel(name, False)
-    )
+    op_class = unmistakable or operator or _of_kernel(name, False)
+    if collective:
+        op_class = COLLECTIVE
     return _kernel_class_of().get(op_class, COMPUTE), op_class
 
 
@@ -211,13 +194,9 @@ def _of_stack(op_name: str, op_stack: str) -> str:
     if op_name and (not names or names[-1] != op_name):
         names.append(op_name)
     for rule in rules():
-        if (
-            rule.within
-            and rule.operator
-            and names
-            and rule.operator.search(names[-1])
-            and rule.within.search(op_stack)
-        ):
+        if not names or not rule.within or not rule.operator:
+            continue
+        if rule.operator.search(names[-1]) and rule.within.search(op_stack):
             return rule.op_class
     for name in reversed(names):
         if _opaque().search(name):

@@ -120,6 +120,7 @@ def empty_calls() -> pd.DataFrame:
 
 
 Severity = Literal["info", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # the gravest first
 KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
 TEXT = (
     "kind",

@@ -47,9 +47,8 @@ class EpochRule:
 
     def __str__(self) -> str:
         """Return the text of the rule."""
-        return {"step": "step", "marker": f"marker:{self.pattern}"}.get(
-            self.by, f"{self.by}:{self.amount:g}"
-        )
+        texts = {"step": "step", "marker": f"marker:{self.pattern}"}
+        return texts.get(self.by, f"{self.by}:{self.amount:g}")
 
 
 def parse_rule(text: str, name: str = "") -> EpochRule:
@@ -106,16 +105,13 @@ def epoch_numbers(
     if rule.by == "marker" and len(chosen := matching(ranges, rule)):
         return _in_ranges(table, chosen)
     numbers = np.full(len(table), OUTSIDE, dtype=np.int64)
-    if len(table):
-        gpu = codes_of([table["rank"], table["gpu"]])
-    else:
-        gpu = np.zeros(0, dtype=np.int64)
-    order = np.lexsort((table["start_ns"].to_numpy(), gpu))
-    for of_gpu in np.split(order, np.flatnonzero(np.diff(gpu[order])) + 1):
-        part = table.iloc[of_gpu]
-        numbers[of_gpu] = (
-            _between_markers(part, rule) if rule.by == "marker" else _by_work(part, rule)
-        )
+    gpus = table.groupby(["rank", "gpu"], sort=False, dropna=False).indices
+    cut = _between_markers if rule.by == "marker" else _by_work
+    for rows in gpus.values():
+        of_gpu: IntArray = np.asarray(rows)[
+            np.argsort(table["start_ns"].to_numpy()[rows], kind="stable")
+        ]
+        numbers[of_gpu] = cut(table.iloc[of_gpu], rule)
     if rule.by == "marker" and (numbers == OUTSIDE).all():
         raise ParameterError(
             "epochs", f"{rule}: no range, no kernel and no operator has a name that it matches"
@@ -162,12 +158,13 @@ def epochs(
     rows = pd.concat([_work(parts), _shares(parts)], axis=1)
     counters = counters_of(table)
     sums = inside[counters].groupby(code).sum(min_count=1).reset_index(drop=True)
-    first = inside.iloc[np.unique(code, return_index=True)[1]]
+    places = np.unique(code, return_index=True)[1]
+    first = inside.iloc[places]
     named = rows.assign(
         device=first["device"].astype(str).to_numpy(),
         op="epoch",
         variant=rule.name or str(rule),
-        index=epoch[np.unique(code, return_index=True)[1]].astype(float),
+        index=epoch[places].astype(float),
         campaign=campaign,
         source=first["source"].astype(str).to_numpy(),
         repeats=1.0,
@@ -247,11 +244,9 @@ def _sum(part: pd.DataFrame, name: str) -> tuple[float, float]:
     """Return the sum of a column, NaN if too little of it is stated, and the stated share of the time."""
     has_value = part[name].notna().to_numpy()
     time = part["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
-    if time.sum() > 0:
-        share = float(time[has_value].sum() / time.sum())
-    else:
-        share = 0.0
-    return (float(part[name].sum()) if share >= KNOWN else np.nan), share
+    share = float(time[has_value].sum() / time.sum()) if time.sum() > 0 else 0.0
+    whole = float(part[name].sum()) if share >= KNOWN else np.nan
+    return whole, share
 
 
 def _shares(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -33,10 +33,9 @@ import pandas as pd
 
 from ..arrays import BoolArray, IntArray, ObjectArray
 from ..errors import few
-from ..remarks import remark
 from ..table.physics import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
-from .dispatches import KERNEL, Finding, Severity, counters_of
+from .dispatches import KERNEL, SEVERITIES, Finding, Severity, counters_of, findings_on
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
@@ -177,10 +176,9 @@ def resolution_ns(values: IntArray) -> int:
 
 def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
     starts = table["start_ns"].to_numpy(dtype=np.int64)
+    durations = np.maximum(table["duration_ns"].to_numpy(dtype=np.int64), 0)
     order = np.argsort(starts, kind="stable")
-    return starts[order], starts[order] + np.maximum(
-        table["duration_ns"].to_numpy(dtype=np.int64)[order], 0
-    )
+    return starts[order], (starts + durations)[order]
 
 
 IMPOSSIBLE = {
@@ -229,24 +227,18 @@ def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     damage, linked = impossible(table), table["linked"].to_numpy()
     overrun = overruns(table)
     table = without_overruns(table)
-    if steps.empty:
-        first_step_ns = -np.inf
-    else:
-        first_step_ns = steps["start_ns"].min()
+    first_step_ns = -np.inf if steps.empty else steps["start_ns"].min()
     numbered = table["dispatch_id"].notna()
+    again = table.duplicated(["process", "gpu", "dispatch_id"])
     flagged = {
         **{code: (damage == code) & ~overrun for code in IMPOSSIBLE},
         OVERRUN: overrun,
         "days-apart": days_apart(table),
         "overlap": (gaps_ns(table) < -TOUCHING_NS).fillna(False).to_numpy(dtype=bool),
-        "orphan": ~linked
-        if linked.any()
-        else np.zeros(len(table), dtype=bool),  # if launches are recorded at all
+        "orphan": ~linked & linked.any(),  # if launches are recorded at all
         "before-first-step": table["start_ns"].to_numpy() < first_step_ns,
         "coarse-timer": _coarse(table, ~overrun),
-        "repeated-dispatch": (
-            table.duplicated(["process", "gpu", "dispatch_id"]) & numbered
-        ).to_numpy(),
+        "repeated-dispatch": (again & numbered).to_numpy(),
     }
     return pd.DataFrame({code: flagged[code] for code in ROWS}, index=table.index)
 
@@ -265,22 +257,20 @@ def check(
 ) -> list[Finding]:
     """Return the oddities of a trace, the gravest first; `flagged` is the result of `flags`, if at hand."""
     flagged = flags(table, steps) if flagged is None else flagged
-    findings = []
+    findings = list[Finding]()
     for code, (severity, text) in ROWS.items():
         rows = flagged[code].to_numpy()
         if rows.any():
             first = str(table["source"].iloc[int(np.argmax(rows))])
             part = share_of_time(table, rows)
-            findings.append(Finding(remark(code, text), severity, int(rows.sum()), part, first))
+            findings += findings_on(int(rows.sum()), code, text, severity, first, part)
     findings += [*_dropped(table), *_zero_counters(table), *_back_to_back(table)]
     return by_severity(findings)
 
 
 def by_severity(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings, errors first, in the order given within a severity."""
-    return sorted(
-        findings, key=lambda finding: ("error", "warning", "info").index(finding.severity)
-    )
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
@@ -304,13 +294,10 @@ def days_apart(table: pd.DataFrame) -> BoolArray:
 
     Or more than an hour, where no file has activities on both sides.
     """
-    starts, order = (
-        table["start_ns"].to_numpy(dtype=float),
-        np.argsort(table["start_ns"].to_numpy(), kind="stable"),
-    )
-    ends = np.maximum.accumulate(
-        (starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order]
-    )
+    order = np.argsort(table["start_ns"].to_numpy(), kind="stable")
+    starts = table["start_ns"].to_numpy(dtype=float)
+    durations = np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0)
+    ends = np.maximum.accumulate((starts + durations)[order])
     is_later = np.zeros(len(table), dtype=bool)
     gaps = starts[order[1:]] - ends[:-1]
     is_later[order[1:]] = gaps > DAY_NS
@@ -339,28 +326,16 @@ def _dropped(table: pd.DataFrame) -> list[Finding]:
         return []
     numbers = numbered["dispatch_id"].astype("int64").groupby(numbered["process"].fillna(-1))
     missing = int((numbers.max() - numbers.min() + 1 - numbers.nunique()).sum())
-    if not missing:
-        return []
     text = "dispatches missing between the first and the last number: dropped records, or a filter"
-    return [
-        Finding(
-            remark("dropped-dispatches", text),
-            "warning",
-            missing,
-            source=str(numbered["source"].iloc[0]),
-        )
-    ]
+    first = str(numbered["source"].iloc[0])
+    return findings_on(missing, "dropped-dispatches", text, "warning", first)
 
 
 def _zero_counters(table: pd.DataFrame) -> list[Finding]:
-    names = counters_of(table)
-    zero = [
-        name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()
-    ]
-    if not zero:
-        return []
+    counters = table[counters_of(table)]
+    zero = tuple(counters.columns[(counters.fillna(0.0) == 0).all() & counters.notna().any()])
     text = f"counters that are zero in every activity ({few(zero)})"
-    return [Finding(remark("zero-counter", text, counters=tuple(zero)), "info", len(zero))]
+    return findings_on(len(zero), "zero-counter", text, "info", counters=zero)
 
 
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:
@@ -375,4 +350,4 @@ def _back_to_back(table: pd.DataFrame) -> list[Finding]:
         "busy queue"
     )
     first = str(table["source"].iloc[0])
-    return [Finding(remark("back-to-back", text), "info", int(touching.sum()), source=first)]
+    return findings_on(int(touching.sum()), "back-to-back", text, "info", first)

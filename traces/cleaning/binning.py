@@ -130,26 +130,18 @@ def fullest_bins(
     if ratio == np.inf:
         return np.zeros(len(weights)), np.full(len(weights), np.inf)
     ordered = np.sort(times)
-    low, high = (
-        np.concatenate([ordered / ratio, ordered]),
-        np.concatenate([ordered, ordered * ratio]),
-    )
+    low, high = np.r_[ordered / ratio, ordered], np.r_[ordered, ordered * ratio]
     order = np.argsort(low, kind="stable")
     low, high = low[order], high[order]
-    reached = np.pad(
-        np.cumsum(weights[:, np.argsort(times, kind="stable")], axis=1), ((0, 0), (1, 0))
-    )
-    until, before = (
-        np.searchsorted(ordered, high, side="right"),
-        np.searchsorted(ordered, low, side="left"),
-    )
-    count = reached[:, until] - reached[:, before]
+    weighed = np.cumsum(weights[:, np.argsort(times, kind="stable")], axis=1)
+    reached = np.pad(weighed, ((0, 0), (1, 0)))
+    until = np.searchsorted(ordered, high, side="right")
+    count = reached[:, until] - reached[:, np.searchsorted(ordered, low)]
     fullest_count, fullest = count.max(axis=1, keepdims=True), count.argmax(axis=1)[:, None]
     # no more than a quarter below, so that a few runs spread out are not all as full as each other
     short = count < fullest_count - np.minimum(np.sqrt(2 * fullest_count), fullest_count / 4)
-    stretch = np.cumsum(
-        np.concatenate([[False], low[1:] > high[:-1]])
-    )  # no bin slides over a gap wider than itself
+    # no bin slides over a gap wider than itself
+    stretch = np.cumsum(np.r_[False, low[1:] > high[:-1]])
     short |= stretch != stretch[fullest]
     place = np.arange(len(low))
     first = np.where(short & (place < fullest), place, -1).max(axis=1) + 1

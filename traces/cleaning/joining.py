@@ -23,7 +23,6 @@ from ...errors import DataError
 from ...remarks import Remark, remark
 from ...table.counters import merge_passes
 from ...table.measurements import COUNTER
-from ...table.problems import codes_of
 from ..activity_work import launch_product
 from ..dispatches import KERNEL, counters_of
 
@@ -40,29 +39,17 @@ def places_of(table: pd.DataFrame) -> pd.DataFrame:
     kernels = table[table["kind"].astype(str) == KERNEL]
     kernels = kernels.iloc[np.argsort(kernels["start_ns"].to_numpy(), kind="stable")]
     rank = kernels["rank"].fillna(-1).astype(np.int64)
-    device = (
-        kernels["gpu"]
-        .fillna(-1)
-        .astype(np.int64)
-        .groupby(rank)
-        .rank(method="dense")
-        .astype(np.int64)
-        - 1
-    )
+    gpus = kernels["gpu"].fillna(-1).astype(np.int64).groupby(rank)
+    device = gpus.rank(method="dense").astype(np.int64) - 1
     name = kernels["name"].astype(str)
-    if len(name):
-        occurrence = name.groupby(codes_of([rank, device, name])).cumcount() + 1
-    else:
-        occurrence = name.astype(np.int64)
-    launch = {stem: launch_product(kernels, stem) for stem in ("grid", "block")}
     return pd.DataFrame(
         {
             "rank": rank,
             "device_number": device,
             "name": name,
-            "occurrence": occurrence,
-            "workgroups": launch["grid"],
-            "threads": launch["block"],
+            "occurrence": name.groupby([rank, device, name], sort=False).cumcount() + 1,
+            "workgroups": launch_product(kernels, "grid"),
+            "threads": launch_product(kernels, "block"),
             "duration_us": kernels["duration_ns"] / 1e3,
             "source": kernels["source"].astype(str),
         },
@@ -94,9 +81,8 @@ def check_launches(every: pd.DataFrame) -> None:
         if not differs.any():
             continue
         row = every[differs].iloc[0]
-        same = every[
-            (every[list(PLACE)] == row[list(PLACE)]).all(axis=1) & every[column].notna()
-        ].iloc[0]
+        there = (every[list(PLACE)] == row[list(PLACE)]).all(axis=1)
+        same = every[there & every[column].notna()].iloc[0]
         raise DataError(
             f"kernel {row['name']!r}, occurrence {row['occurrence']}: {column} {same[column]:g} "
             f"in {same['run']} "
@@ -208,10 +194,7 @@ def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     covered = _counts(every, keys)
     extra = covered[covered > wanted.reindex(covered.index).fillna(0)]
     if len(extra):
-        if keys == ["name"]:
-            name = extra.index[0]
-        else:
-            name = extra.index[0][-1]
+        name = extra.index[0] if keys == ["name"] else extra.index[0][-1]
         has = int(wanted.reindex(extra.index).fillna(0).iloc[0])
         raise DataError(
             f"kernel {name!r} runs {int(extra.iloc[0])} times, but {has} times in the full list"
@@ -227,9 +210,8 @@ def _uneven(every: pd.DataFrame) -> pd.DataFrame:
     keys = list(PLACE[:-1])
     counted = _counts(every, [*keys, "run"]).rename("covered").reset_index()
     counted["wanted"] = counted.groupby(keys, sort=False)["covered"].transform("max")
-    return counted[counted["covered"] < counted["wanted"]].reset_index(drop=True)[
-        [*keys, "covered", "wanted", "run"]
-    ]
+    fewer = counted[counted["covered"] < counted["wanted"]]
+    return fewer[[*keys, "covered", "wanted", "run"]].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -305,22 +287,12 @@ def _differences(
         values = np.stack([values for column, values in columns if column == name])
         recorded = (~np.isnan(values)).sum(axis=0)
         several = recorded > 1
-        if name in variance:
-            deviation = np.sqrt(variance[name][several])
-        else:
-            deviation = np.zeros(0)
-        if name in mean:
-            average = np.abs(mean[name][several])
-        else:
-            average = np.zeros(0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cv = np.where(deviation == 0.0, 0.0, deviation / average)
-        if len(cv):
-            median_cv = float(np.median(cv))
-            max_cv = float(np.max(cv))
-        else:
-            median_cv = np.nan
-            max_cv = np.nan
+        median_cv = max_cv = np.nan
+        if several.any():
+            deviation, average = np.sqrt(variance[name][several]), np.abs(mean[name][several])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                cv = np.where(deviation == 0.0, 0.0, deviation / average)
+            median_cv, max_cv = float(np.median(cv)), float(np.max(cv))
         rows.append(
             {
                 "counter": name.removeprefix(COUNTER),

@@ -100,10 +100,7 @@ class Cleaned:
     @property
     def removed_by_reason(self) -> dict[str, int]:
         """Number of activities left out for each reason, most frequent first."""
-        return {
-            str(reason): int(count)
-            for reason, count in self.removed["reason"].value_counts().items()
-        }
+        return count_reasons(self.removed)
 
 
 @dataclass
@@ -232,10 +229,7 @@ def _outliers(
     threshold: float,
     verdict: _Verdict,
 ) -> None:
-    duration, names = (
-        dispatches["duration_ns"].to_numpy(dtype=np.int64),
-        dispatches["name"].to_numpy(),
-    )
+    duration = dispatches["duration_ns"].to_numpy(dtype=np.int64)
     rows = np.flatnonzero(verdict.kept)
     filtered = mad_filter(
         duration[rows], threshold, floor=resolution[rows], groups=repeats[rows], least=LEAST
@@ -255,14 +249,10 @@ def _outliers(
         verdict.notes.append(remark("kernels-run-two-ways", text, kernels=twofold, share=_MANY))
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
-        worst = names[np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])]
-        text = (
-            f"outliers take {100 * share:.0f} % of the time, {str(worst)[:60]} most of it: look "
-            "at it"
-        )
-        verdict.notes.append(
-            remark("outliers-take-time", text, share=float(share), kernel=str(worst))
-        )
+        most = np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])
+        worst, share = str(dispatches["name"].iloc[most]), float(share)
+        text = f"outliers take {100 * share:.0f} % of the time, {worst[:60]} most of it: look at it"
+        verdict.notes.append(remark("outliers-take-time", text, share=share, kernel=worst))
 
 
 def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
@@ -352,15 +342,12 @@ class CleanedTraces:
         if rule is not None:
             options = CleanOptions(None, options.steps, False, False, options.level)
         tables = {label: trace.dispatches for label, trace in traces.items()}
+        coverage = joined = None
         if join or full is not None:
             coverage = merge_coverage(tables, full)
-        else:
-            coverage = None
         if join and any(counters_of(table) for table in tables.values()):
             joined = join_passes(tables)
-        else:
-            joined = None
-        tables = tables if joined is None else joined.dispatches
+            tables = joined.dispatches
         steps = pool([traces[label].steps for label in tables])
         cleaned = clean(pool(list(tables.values())), steps, options)
         parts, remarks = [], list[Remark]()
@@ -375,47 +362,37 @@ class CleanedTraces:
                 continue
             parts.append(epochs(table, rule, campaign, ranges=ranges))
             if count := len(matching(ranges, rule)):
-                text = (
-                    f"{label}: cut by the user's ranges that {rule} matches, {count} of "
-                    f"{len(ranges)}"
-                )
-                values = {
-                    "label": label,
-                    "rule": str(rule),
-                    "matched": count,
-                    "ranges": len(ranges),
-                }
-                remarks.append(remark("cut-by-ranges", text, **values))
+                of = f"{count} of {len(ranges)}"
+                text = f"{label}: cut by the user's ranges that {rule} matches, {of}"
+                counts = {"matched": count, "ranges": len(ranges)}
+                remarks.append(remark("cut-by-ranges", text, label=label, rule=str(rule), **counts))
         rows = usable(pd.concat(parts, ignore_index=True))
         frame = fill_text(rows.frame)
-        if rule is None and len(
-            frame
-        ):  # one row for each kernel on each problem, as `ingest` writes them
+        # one row for each kernel on each problem, as `ingest` writes them
+        if rule is None and len(frame):
             frame = fill_text(merge_duplicates(frame))
         frame = in_order(frame)
         for label in tables:
             remarks += traces[label].notes
-        remarks += [] if joined is None else joined.notes
-        notes = tuple(dict.fromkeys(remarks))
-        several = len(traces) > 1
-        doubts = tuple(
-            each
-            for label, trace in traces.items()
-            for each in doubts_of(trace, label if several else "").remarks
-            if coverage is None
-            or each.values["finding"].code != "dropped-dispatches"  # what the coverage says
-        )
+        if joined is not None:
+            remarks += joined.notes
+        doubts = list[Remark]()
+        for label, trace in traces.items():
+            named = label if len(traces) > 1 else ""
+            doubts += doubts_of(trace, named).remarks
+        if coverage is not None:  # which says it
+            doubts = [one for one in doubts if one.values["finding"].code != "dropped-dispatches"]
         return cls(
-            tuple(traces),
-            cleaned,
-            options.level,
-            frame,
-            rows.rejected,
-            coverage,
-            joined,
-            notes,
-            unreadable,
-            doubts,
+            sources=tuple(traces),
+            cleaned=cleaned,
+            level=options.level,
+            frame=frame,
+            rejected=rows.rejected,
+            coverage=coverage,
+            joined=joined,
+            remarks=tuple(dict.fromkeys(remarks)),
+            unreadable=unreadable,
+            doubts=tuple(doubts),
         )
 
     @property

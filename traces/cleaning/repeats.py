@@ -60,14 +60,11 @@ def series_codes(table: pd.DataFrame, repeats: IntArray) -> IntArray:
 def resolutions_ns(table: pd.DataFrame) -> IntArray:
     """Return the step of the clock behind each row's duration (`quality.resolution_ns` of its device and run)."""
     duration = table["duration_ns"].to_numpy(dtype=np.int64)
-    if len(table):
-        codes = codes_of([table["device"], pd.Series(runs_of(table))])
-    else:
-        codes = np.zeros(0, dtype=np.int64)
     steps = np.zeros(len(table), dtype=np.int64)
-    for code in np.unique(codes):
-        of_code = codes == code
-        steps[of_code] = resolution_ns(duration[of_code & (duration > 0)])
+    for rows in table.groupby(
+        [table["device"], runs_of(table)], observed=True, dropna=False
+    ).indices.values():
+        steps[rows] = resolution_ns(duration[rows[duration[rows] > 0]])
     return steps
 
 
@@ -113,10 +110,7 @@ def spread_report(
     `resolution_us`, `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was left
     out.
     """
-    if len(table):
-        first = table.iloc[np.unique(repeats, return_index=True)[1]]
-    else:
-        first = table
+    first = table.iloc[np.unique(repeats, return_index=True)[1]]
     words = {name: first[name].astype(str).to_numpy() for name in _TEXT if name in table}
     launch = {stem: _sides(first, stem) for stem in ("grid", "block")}
     kept = reason == ""
@@ -161,8 +155,7 @@ def spread_report(
 def _sides(first: pd.DataFrame, stem: str) -> ObjectArray:
     """Return grids or blocks as words, "" where they are not recorded."""
     columns = [first[name].astype("Int64") for name in LAUNCH if name.startswith(stem)]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
     texts = []
-    for row in rows:
+    for row in zip(*columns, strict=True):
         texts.append("x".join(str(side) for side in row if side is not pd.NA))
     return np.array(texts, dtype=object)

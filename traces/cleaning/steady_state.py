@@ -79,10 +79,7 @@ def select_steps(
         return StepSelection(table, keep_all, (note,))
     if rule == ALL:
         return StepSelection(table, keep_all, _notes(table, rule))
-    if wanted is None:
-        reason = _stable(table, threshold)
-    else:
-        reason = _range(table, wanted, rule)
+    reason = _stable(table, threshold) if wanted is None else _range(table, wanted, rule)
     table = table.assign(reason=reason)
     of_step = dict(zip(table["step"], table["reason"], strict=True))
     number = dispatches["step"].astype("Int64")
@@ -95,10 +92,9 @@ def step_range(rule: str) -> tuple[int, int] | None:
     if rule in (STABLE, ALL):
         return None
     match = _RANGE.fullmatch(rule.strip())
+    first, last = 1, 0
     if match:
-        first, last = (int(match[1] or 0), int(match[2] or 10**9))
-    else:
-        first, last = (1, 0)
+        first, last = int(match[1] or 0), int(match[2] or 10**9)
     if first > last:
         raise ParameterError("steps", f"must be stable, all or A:B, got {rule!r}: write e.g. 10:60")
     return first, last
@@ -141,10 +137,7 @@ def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> ObjectArr
     number = table["step"].to_numpy()
     inside = (number >= wanted[0]) & (number <= wanted[1])
     if not inside.any():
-        if len(number):
-            have = f"{number.min()} to {number.max()}"
-        else:
-            have = "none with activities"
+        have = f"{number.min()} to {number.max()}" if len(number) else "none with activities"
         raise ParameterError("steps", f"{rule}: the run has no such step: it has {have}")
     return np.where(inside, "", NOT_ASKED).astype(object)
 
