@@ -262,7 +262,12 @@ class Backend:
             torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
             buffer = torch.ones(count, dtype=torch.float32, device=self.word)
             total = torch.zeros((), dtype=torch.float32, device=self.word)
-            flush = partial(torch.sum, buffer, 0, out=total)
+            flush = partial(
+                torch.sum,
+                buffer,
+                0,
+                out=total,
+            )
         if not self.is_gpu:
             return HostTimer(flush)
         cuda = self.torch.cuda
@@ -317,7 +322,12 @@ class Operands:
 
     def integers(self, limit: int, *size: int) -> Any:
         """Return int64 numbers from 0 to ``limit - 1``."""
-        return self.torch.randint(limit, size, generator=self._generator, device=self.backend.word)
+        return self.torch.randint(
+            limit,
+            size,
+            generator=self._generator,
+            device=self.backend.word,
+        )
 
 
 def _pause(cuda: Any) -> Callable[[float], None]:
@@ -380,7 +390,13 @@ class Group:
         ]
         for process in self._processes:
             process.start()
-        _join(backend.torch, 0, ranks, address, gpu=backend.is_gpu)
+        _join(
+            backend.torch,
+            0,
+            ranks,
+            address,
+            gpu=backend.is_gpu,
+        )
 
     def build(self, row: Mapping[str, Any], seed: int) -> Call:
         """Return the call of a row; the other processes prepare theirs.

@@ -281,7 +281,12 @@ class Inline:
         elif not name:
             name = canonical_device(torch.cuda.get_device_name(where))[0]
         clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
-        self.times = self.kind(clock, name, warmup, _calling_us(torch))
+        self.times = self.kind(
+            clock,
+            name,
+            warmup,
+            _calling_us(torch),
+        )
         self._model, self._handles = model, list[Any]()
 
     def __enter__(self) -> InlineTimes:

@@ -177,13 +177,27 @@ def measure(
     called = UserFunction(function) if function else None
     started, threads_before = time.monotonic(), torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
-        grid = _grid(shapes, preset, op, called, bench, rename)
+        grid = _grid(
+            shapes,
+            preset,
+            op,
+            called,
+            bench,
+            rename,
+        )
         plan = Plan(grid.rows, devices, rule, passes, seed, cold, function or "", machine(backend))
         journal = None
         if out:
             journal = Journal(journal_folder(out), plan.to_dict(), resume=resume)
         session = Session(plan, bench, journal, monitor(backend))
-        about = environment(backend, devices, bench.timer, seed=seed, date=date, command=command)
+        about = environment(
+            backend,
+            devices,
+            bench.timer,
+            seed=seed,
+            date=date,
+            command=command,
+        )
         try:
             with nullcontext() if called else torch.inference_mode():
                 session.run(budget, progress)
@@ -191,10 +205,20 @@ def measure(
             torch.set_num_threads(threads_before)
     if journal is not None and not session.visits:
         journal.remove()
-    part = _part(session, about, budget, time.monotonic() - started)
+    part = _part(
+        session,
+        about,
+        budget,
+        time.monotonic() - started,
+    )
     if journal is not None and session.visits:
         journal.end_part(part)
-    result = _measured(session, grid, about, [part] if journal is None else journal.parts)
+    result = _measured(
+        session,
+        grid,
+        about,
+        [part] if journal is None else journal.parts,
+    )
     result = replace(result, out=out)
     if out is not None and journal is not None:
         write_table(result.table, result.provenance, out)
@@ -259,7 +283,12 @@ def _grid(
     if function is not None:
         return Grid([function.row()], [], ())
     suite = suite or "small"
-    rows = suite_rows(suite, gpu=bench.backend.is_gpu, families=kernels, ranks=bench.ranks)
+    rows = suite_rows(
+        suite,
+        gpu=bench.backend.is_gpu,
+        families=kernels,
+        ranks=bench.ranks,
+    )
     single = bench.ranks == 1 and (kernels is None or "collective" in kernels)
     needed = remark(
         "collectives-need-two-gpus", "collectives are left out: they need two GPUs or more"

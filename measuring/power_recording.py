@@ -233,7 +233,15 @@ def record(
         settings["sequences"] = sequences
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
-    course = _Course(rig, journal, rows, runs, seed, progress, turns=turns)
+    course = _Course(
+        rig,
+        journal,
+        rows,
+        runs,
+        seed,
+        progress,
+        turns=turns,
+    )
     try:
         course.run()
     finally:
@@ -282,7 +290,12 @@ def _rig(
     if logger == SIMULATED:
         return SimulatedGPU(interval_us, seed), {}
     backend = Backend(import_torch(), device)
-    return TorchRig(backend, power_reader(logger, backend), interval_us, seed), machine(backend)
+    return TorchRig(
+        backend,
+        power_reader(logger, backend),
+        interval_us,
+        seed,
+    ), machine(backend)
 
 
 class _Course:
@@ -377,7 +390,12 @@ class _Course:
         unthrottled = probes.unthrottled()
         settling_us = round((unthrottled or 0) * kernel_us, 1)
         lag_us = self._lag_us(place, settling_us or math.inf)
-        chosen = plan(kernel_us, interval, lag_us=lag_us, settling_us=settling_us)
+        chosen = plan(
+            kernel_us,
+            interval,
+            lag_us=lag_us,
+            settling_us=settling_us,
+        )
         in_window = math.ceil(max(interval, kernel_us) / kernel_us)
         seen_steady = (
             chosen.steady_from - 1 + in_window
@@ -450,7 +468,12 @@ class _Course:
             if self._made:
                 left = total - len(self.trains)
                 eta = (time.monotonic() - self._started) / self._made * left
-            self._progress(len(self.trains), total, label, eta)
+            self._progress(
+                len(self.trains),
+                total,
+                label,
+                eta,
+            )
 
 
 class _Probes:

@@ -441,7 +441,12 @@ class SimulatedGPU:
         delay_us = READ_US * np.exp(rng.normal(0, 0.5, 2))
         sampled_us = issued_us + delay_us * rng.random(2)
         stamps = self._stamps(until_us)
-        times, active = self._active(begin_us, end, until_us, slow)
+        times, active = self._active(
+            begin_us,
+            end,
+            until_us,
+            slow,
+        )
         averaged = [self._averaged(times, one, stamps) for one in active]
         read = {}
         for name, idle_w in {TOTAL: IDLE_W, **IDLE_OF_W}.items():
@@ -450,7 +455,12 @@ class SimulatedGPU:
             read[name] = np.round(watts * (1 + rng.normal(0, NOISE, len(stamps))), 2).tolist()
         edges = _cpu_ns(np.r_[begin_us, end]).tolist()
         self.after(edges[-1])  # to the nanosecond, as an earlier process would have left it
-        pairs = zip(_gpu_ns(sampled_us), _cpu_ns(issued_us), np.rint(1e3 * delay_us), strict=True)
+        pairs = zip(
+            _gpu_ns(sampled_us),
+            _cpu_ns(issued_us),
+            np.rint(1e3 * delay_us),
+            strict=True,
+        )
         return Train(
             list(itertools.pairwise(edges)),
             list(zip(_gpu_ns(stamps).tolist(), read.pop(TOTAL), strict=True)),
@@ -522,7 +532,12 @@ def load_of(row: Row, repeats: int) -> Load:
     dies_w = COMPUTE_W * once_us / (once_us + FILL_US) * busy
     computing = compute_us / (compute_us + moving_us + waiting_us)
     iod_w = dies_w * (IOD_SHARE[1] + (IOD_SHARE[0] - IOD_SHARE[1]) * computing)
-    above_w = {TOTAL: dies_w + hbm_w, "xcd": dies_w - iod_w, "iod": iod_w, "hbm": hbm_w}
+    above_w = {
+        TOTAL: dies_w + hbm_w,
+        "xcd": dies_w - iod_w,
+        "iod": iod_w,
+        "hbm": hbm_w,
+    }
     return Load(repeats * once_us, above_w)
 
 

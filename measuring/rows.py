@@ -161,7 +161,14 @@ def _complete(row: Row, ranks: int) -> Row:
         side, filters, stride = row["in_h"], row["fil_h"], row["stride_h"]
         pad = filters // 2
         out = (side + 2 * pad - filters) // stride + 1
-        sizes = {"in": side, "fil": filters, "stride": stride, "pad": pad, "dil": 1, "out": out}
+        sizes = {
+            "in": side,
+            "fil": filters,
+            "stride": stride,
+            "pad": pad,
+            "dil": 1,
+            "out": out,
+        }
         for name, size in sizes.items():
             row |= {f"{name}_d": int(name != "pad"), f"{name}_h": size, f"{name}_w": size}
         row |= {"direction": "F", "layout": "NCHW"}
@@ -258,7 +265,15 @@ def read_shapes(
         if len(repeated) > 1:
             was = f"{len(repeated)} rows that repeat others are"
         text = f"{path.name}: {was} measured once"
-        notes = (*notes, remark("measured-once", text, file=path.name, rows=len(repeated)))
+        notes = (
+            *notes,
+            remark(
+                "measured-once",
+                text,
+                file=path.name,
+                rows=len(repeated),
+            ),
+        )
     return Listed(rows, refused, repeated, foreign, notes)
 
 

@@ -303,7 +303,12 @@ class Session:
         todo = [step for step in self.plan.steps() if step not in taken]
         self.ended, self.lost, self.limits_s = DONE, "", None
         try:
-            self.ended = self._course(todo, len(self.plan) - len(todo), len(todo), course)
+            self.ended = self._course(
+                todo,
+                len(self.plan) - len(todo),
+                len(todo),
+                course,
+            )
             for turn in range(self.plan.rule.rounds + 1, MOST_VISITS + 1):
                 if self.ended != DONE or budget_seconds is None:
                     return
@@ -351,7 +356,12 @@ class Session:
         samples, rule = [entry["samples_us"] for entry in self.visits], self.plan.rule
         rows = [number[place] for place in places]
         width = half_widths(
-            row_statistics(samples, rows, level=rule.level, threshold=rule.threshold)
+            row_statistics(
+                samples,
+                rows,
+                level=rule.level,
+                threshold=rule.threshold,
+            )
         )
         wide = {place[:2] for place, index in number.items() if not width[index] <= rule.precision}
         for campaign in range(1, self.plan.passes + 1):
@@ -383,7 +393,12 @@ class Session:
         call = self.bench.build(row, self.plan.seed + index)
         for device in self.plan.devices:
             self.bench.use(device, row)
-            visited = visit(self.bench.timer, call, rule, clock=self.clock)
+            visited = visit(
+                self.bench.timer,
+                call,
+                rule,
+                clock=self.clock,
+            )
             entries.append(
                 {
                     "pass": campaign,
@@ -398,7 +413,12 @@ class Session:
                     "late": visited.late,
                     "clock_us": round(self.bench.timer.cost_us, 4),
                     **self.monitor.reading(
-                        partial(self.bench.timer.samples, call, 1, visited.calls)
+                        partial(
+                            self.bench.timer.samples,
+                            call,
+                            1,
+                            visited.calls,
+                        )
                     ),
                 }
             )
@@ -496,7 +516,12 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     keys = ["pass", "row", "place"]
     order = frame.groupby(keys, sort=True).ngroup().to_numpy()
     samples, rule = [entry["samples_us"] for entry in visits], plan.rule
-    numbers = row_statistics(samples, order, level=rule.level, threshold=rule.threshold)
+    numbers = row_statistics(
+        samples,
+        order,
+        level=rule.level,
+        threshold=rule.threshold,
+    )
     firsts = frame.groupby(order)[[*keys, "device"]].first()
     rows = pd.DataFrame([plan.rows[int(index)] for index in firsts["row"]])
     named = {}

@@ -275,13 +275,48 @@ def visit(
     started, patience = clock(), rule.seconds * WARMUP_SHARE
     late, second = timer.late, timer.samples(call, 1)
     if clock() - started >= patience:
-        samples, ended = _repeat(timer, call, 1, rule, clock, started, [second])
-        return Visit(samples, 1, 1, False, ended, timer.late - late)
+        samples, ended = _repeat(
+            timer,
+            call,
+            1,
+            rule,
+            clock,
+            started,
+            [second],
+        )
+        return Visit(
+            samples,
+            1,
+            1,
+            False,
+            ended,
+            timer.late - late,
+        )
     calls = calls_per_sample(timer, call)
-    dropped, warm = warm_up(timer, call, calls, patience, clock=clock)
+    dropped, warm = warm_up(
+        timer,
+        call,
+        calls,
+        patience,
+        clock=clock,
+    )
     late = timer.late
-    samples, ended = _repeat(timer, call, calls, rule, clock, started)
-    return Visit(samples, calls, dropped + 2, warm, ended, timer.late - late)
+    samples, ended = _repeat(
+        timer,
+        call,
+        calls,
+        rule,
+        clock,
+        started,
+    )
+    return Visit(
+        samples,
+        calls,
+        dropped + 2,
+        warm,
+        ended,
+        timer.late - late,
+    )
 
 
 def warm_up(

@@ -99,7 +99,12 @@ def windows(
         rows = np.flatnonzero(place - back >= earlier)
         one = place[rows] - back
         until = (times_ns[reading[rows]] - start[one]).astype(float)
-        part = _cell_shares(until, (end[one] - start[one]).astype(float), window_ns, cells)
+        part = _cell_shares(
+            until,
+            (end[one] - start[one]).astype(float),
+            window_ns,
+            cells,
+        )
         shares[rows, :cells] += part
         is_warm = number[one] <= warm
         shares[rows[is_warm], cells + number[one][is_warm] - 1] += part[is_warm].sum(axis=1)

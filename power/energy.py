@@ -201,7 +201,12 @@ def kernel_energy(
     if 2 * len(finite) < replicates:
         return Energy(energy_j, np.nan, np.nan, mean_w)
     lower, upper = percentile_interval(finite, runs, level=level)
-    return Energy(energy_j, float(lower), float(upper), mean_w)
+    return Energy(
+        energy_j,
+        float(lower),
+        float(upper),
+        mean_w,
+    )
 
 
 def _means(weights: np.ndarray, gram: np.ndarray, right: np.ndarray) -> np.ndarray:

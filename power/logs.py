@@ -59,9 +59,19 @@ _GPU: Final = ("index", "gpu", "device", "gpu_index")
 _GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 """Columns that distinguish GPUs in a log without their numbers; they are then numbered as they come."""
 _TIME: Final = ("timestamp", "time_ns", "gpu_ns", "time_us", "time_ms", "time_s")
-_DIGITS: Final = {"time_s": 9, "time_ms": 6, "time_us": 3, "time_ns": 0}
+_DIGITS: Final = {
+    "time_s": 9,
+    "time_ms": 6,
+    "time_us": 3,
+    "time_ns": 0,
+}
 """Decimal places of one of a unit that are nanoseconds."""
-_STAMPS: Final = {10: 9, 13: 6, 16: 3, 19: 0}
+_STAMPS: Final = {
+    10: 9,
+    13: 6,
+    16: 3,
+    19: 0,
+}
 """Digits of a number since 1970 (from 2001 to 2286), and the decimal places that are nanoseconds."""
 _OWN: Final = frozenset([*_WORDS["power"], *chain.from_iterable(_NAMES.values())])
 """Names of columns that end in their unit."""
@@ -174,7 +184,16 @@ def _rows(content: str, source: str, rename: Mapping[str, str]) -> tuple[str, li
     lines, cut = whole_lines(content, cells)
     names = _renamed(cells(lines[0]), rename)
     under = (names, lines[1:], cells, "{} cells under a header of {}")
-    return _csv_format(names), _rows_under(*under, source, first, rename), cut
+    return (
+        _csv_format(names),
+        _rows_under(
+            *under,
+            source,
+            first,
+            rename,
+        ),
+        cut,
+    )
 
 
 def _lines_before(content: str, rename: Mapping[str, str]) -> int | None:
@@ -351,7 +370,14 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
     watts = []
     for row, gpu in zip(rows, gpus, strict=True):
         head = keys[power[gpu][0]] if gpu in power else ""
-        watts.append(_number("power_w", row.get(head), head, source))
+        watts.append(
+            _number(
+                "power_w",
+                row.get(head),
+                head,
+                source,
+            )
+        )
     time, clock = _times(rows, keys, source)
     numbered = any(key in keys for key in (*_GPU, *_GPU_NAME))
     if name == "nvidia-smi CSV" and clock != "none" and not numbered:
@@ -365,7 +391,13 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
             raise DataError(problem, source=source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
     table = pd.DataFrame(
-        {"time_ns": time, "gpu": gpus, "component": component, "power_w": watts, **values}
+        {
+            "time_ns": time,
+            "gpu": gpus,
+            "component": component,
+            "power_w": watts,
+            **values,
+        }
     )
     table["time_ns"] = table["time_ns"].astype("Int64" if clock == "none" else np.int64)
     kinds = {what for _, what in power.values()}

@@ -128,7 +128,12 @@ def stitch(
     """
     name = executions["kernel"].iloc[0]
     golden = executions[executions["run"].isin(runs.kept)]
-    ssp_execution, filled = _steady_power(golden, runs.kernel_us, window_us, execution)
+    ssp_execution, filled = _steady_power(
+        golden,
+        runs.kernel_us,
+        window_us,
+        execution,
+    )
     later = steady_from is not None and steady_from > ssp_execution
     ssp_execution = max(ssp_execution, steady_from or 0)
     inside = readings_of_interest(measured.times_ns, golden)
@@ -154,7 +159,13 @@ def stitch(
     equations = None
     if removed_us:
         warm = 0 if later else execution - 1
-        equations = windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=warm)
+        equations = windows(
+            measured.times_ns,
+            seen,
+            rest,
+            1e3 * removed_us,
+            warm=warm,
+        )
     return Stitched(
         ssp_execution=ssp_execution,
         filled=filled,
@@ -243,7 +254,12 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
         return bool(fall > max(LEAST_FALL * mean[peak], noise))
 
     first = int(execution[stage == [*read][peak]].min())
-    return Throttling(clear(0) and clear(-1), float(mean[peak]), float(mean[-1]), first)
+    return Throttling(
+        clear(0) and clear(-1),
+        float(mean[peak]),
+        float(mean[-1]),
+        first,
+    )
 
 
 LEAST_CELLS: Final = 10  # time stamps must tell at least so many parts of the kernel's time apart
@@ -473,7 +489,13 @@ def profile_files(
     check_level(interval)
     for name, value in (("window_us", window_us), ("cap_w", cap_w), ("idle_w", idle_w)):
         if value is not None:
-            check_number(name, value, 0, sys.float_info.max, whole=False)
+            check_number(
+                name,
+                value,
+                0,
+                sys.float_info.max,
+                whole=False,
+            )
     for name, path in (("log", log), ("executions", executions), ("clocks", clocks)):
         if not isinstance(path, str | Path) and (path is not None or name != "clocks"):
             raise ParameterError(name, f"must be the path of a file, got {type(path).__name__}")
@@ -526,9 +548,23 @@ def profile_files(
     left_out = list[Remark]()
     for name, error in errors.items():
         text = f"{name} is left out: {error!s}"
-        left_out.append(remark("power-kernel-left-out", text, kernel=name, reason=str(error)))
+        left_out.append(
+            remark(
+                "power-kernel-left-out",
+                text,
+                kernel=name,
+                reason=str(error),
+            )
+        )
     noted = [replace(one, notes=(*one.notes, *power_log.notes)) for one in profiles]
-    return PowerProfiles(noted, measured.clocks, interval, tuple(left_out), cap_w, idle_w)
+    return PowerProfiles(
+        noted,
+        measured.clocks,
+        interval,
+        tuple(left_out),
+        cap_w,
+        idle_w,
+    )
 
 
 def _table_of(path: Path, rename: Mapping[str, str]) -> pd.DataFrame:
@@ -584,7 +620,13 @@ def profile_kernel(
     rows = measured.executions[measured.executions["kernel"].eq(name)]
     if steady_from is None and "steady_from" in rows:
         steady_from = int(rows["steady_from"].max())
-    runs = golden_runs(rows, execution, margin, within=within, rank=rank)
+    runs = golden_runs(
+        rows,
+        execution,
+        margin,
+        within=within,
+        rank=rank,
+    )
     step_us = measured.step_ns / 1e3
     if (
         step_us > runs.kernel_us / LEAST_CELLS
@@ -681,7 +723,12 @@ def _component(
     if len(stitched.first) >= LEAST_READINGS:
         sse = _curve(stitched.first, power_w)
     if equations is not None:
-        deconvolved = deconvolve(equations, power_w, cap_w=cap_w, seed=seed)
+        deconvolved = deconvolve(
+            equations,
+            power_w,
+            cap_w=cap_w,
+            seed=seed,
+        )
     return ComponentPower(
         component=name,
         sse=sse,
@@ -701,7 +748,12 @@ def _energy(
 ) -> Energy:
     """Return the energy of one execution, freed of pauses; a mixture of kernels cannot be attributed."""
     if stitched.mixed:
-        return Energy(np.nan, np.nan, np.nan, np.nan)
+        return Energy(
+            np.nan,
+            np.nan,
+            np.nan,
+            np.nan,
+        )
     every, pauses, usable = stitched.every, stitched.pauses, stitched.pauses.usable
     read_w = power_w[every["reading"]]
 
@@ -804,7 +856,12 @@ def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
             "another cap, or "
             "boards keep to it on average over more than a run"
         )
-        yield remark("power-over-the-cap", text, power_w=total.ssp.mean_w, cap_w=cap_w)
+        yield remark(
+            "power-over-the-cap",
+            text,
+            power_w=total.ssp.mean_w,
+            cap_w=cap_w,
+        )
     for name, one in result.components.items():
         curve = one.deconvolved
         if cap_w is None or curve is None:
@@ -817,7 +874,13 @@ def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
             f"of {cap_w:g} W: "
             "readings do not tell its shape there"
         )
-        yield remark("power-at-the-cap", text, component=name, share=capped, cap_w=cap_w)
+        yield remark(
+            "power-at-the-cap",
+            text,
+            component=name,
+            share=capped,
+            cap_w=cap_w,
+        )
 
 
 def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -> Iterator[Remark]:
@@ -842,10 +905,20 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
         text = f"{len(steady)} readings of interest, {wanted} are recommended"
-        yield remark("power-few-readings", text, readings=len(steady), wanted=wanted)
+        yield remark(
+            "power-few-readings",
+            text,
+            readings=len(steady),
+            wanted=wanted,
+        )
     if result.plan.row is not None and runs < result.plan.row.runs:
         text = f"{runs} runs, {result.plan.row.runs} are recommended"
-        yield remark("power-few-runs", text, runs=runs, wanted=result.plan.row.runs)
+        yield remark(
+            "power-few-runs",
+            text,
+            runs=runs,
+            wanted=result.plan.row.runs,
+        )
     if (missing := measured.missing(result.kernel)) > 1 - COMPLETE:
         text = (
             f"{100 * missing:.0f} % of the readings due while the kernel ran, one per interval, "
@@ -858,7 +931,12 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
             f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are "
             "extrapolated"
         )
-        yield remark("power-times-extrapolated", text, outside=outside, readings=len(steady))
+        yield remark(
+            "power-times-extrapolated",
+            text,
+            outside=outside,
+            readings=len(steady),
+        )
     unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
     if clocks.drift_fitted and unsure_us > UNSURE * result.kernel_us:
         text = (

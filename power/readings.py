@@ -148,7 +148,12 @@ def read_log(
         raise DataError(
             "the log states no times: record them (amd-smi metric: with -w)", source=str(path)
         )
-    chosen = _of_gpu(table, table["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
+    chosen = _of_gpu(
+        table,
+        table["gpu"],
+        gpu,
+        str(path),
+    ).rename(columns={"time_ns": "gpu_ns"})
     if not (chosen["gpu_ns"] % 10**9).any() and chosen.duplicated(["gpu_ns", "component"]).any():
         raise DataError(
             "several readings have the same timestamp, whose step is a whole second: log at most "
@@ -193,7 +198,12 @@ def _read_log(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLo
     if "limit_w" in rows:
         limit = float(_number(rows, "limit_w", str(path)).max())
     readings, failed = _read_ones(check_power_log(rows, str(path)))
-    return PowerLog(readings, GPU_CLOCK, (*failed, *_of_file(cut, commas)), limit)
+    return PowerLog(
+        readings,
+        GPU_CLOCK,
+        (*failed, *_of_file(cut, commas)),
+        limit,
+    )
 
 
 def _read_ones(readings: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
@@ -208,7 +218,12 @@ def _read_ones(readings: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Remark, ...]
     text = f"{len(stamps)} readings of the log are none (the first is {first:g} W) and are left out"
     kept = readings[~readings["gpu_ns"].isin(stamps)].reset_index(drop=True)
     return kept, (
-        remark("power-log-failed-readings", text, readings=len(stamps), first_w=float(first)),
+        remark(
+            "power-log-failed-readings",
+            text,
+            readings=len(stamps),
+            first_w=float(first),
+        ),
     )
 
 
@@ -285,8 +300,18 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
     for name in ("start_ns", "end_ns"):
         rows[name] = _whole(rows, name, source)
     rows["kernel"] = _words(rows, "kernel", "")
-    _refuse(rows, rows["kernel"].eq(""), "kernel has no name", source)
-    _refuse(rows, rows["end_ns"] <= rows["start_ns"], "the execution ends before it starts", source)
+    _refuse(
+        rows,
+        rows["kernel"].eq(""),
+        "kernel has no name",
+        source,
+    )
+    _refuse(
+        rows,
+        rows["end_ns"] <= rows["start_ns"],
+        "the execution ends before it starts",
+        source,
+    )
     _refuse(
         rows,
         rows["start_ns"].diff() < 0,
@@ -393,7 +418,12 @@ def _words(rows: pd.DataFrame, name: str, default: str) -> pd.Series:
 
 def _check_components(rows: pd.DataFrame, source: str) -> None:
     """Refuse a log in which a component lacks readings."""
-    _refuse(rows, rows["component"].eq(""), "component has no name", source)
+    _refuse(
+        rows,
+        rows["component"].eq(""),
+        "component has no name",
+        source,
+    )
     stamps = rows["gpu_ns"].nunique()
     counts = rows["component"].value_counts(sort=False)
     short = counts[counts < stamps]

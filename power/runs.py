@@ -377,7 +377,12 @@ def golden_runs(
         )
     assumed = margin is None and binning.margin_of(float(steady.median())) is None
     margin = binning.MARGINS[0][1] if assumed else margin
-    golden = binning.golden_runs(steady.to_numpy(), margin, within=within, rank=rank)
+    golden = binning.golden_runs(
+        steady.to_numpy(),
+        margin,
+        within=within,
+        rank=rank,
+    )
     table = (
         steady.reindex(executions["run"].unique())
         .rename("time_us")
@@ -389,7 +394,14 @@ def golden_runs(
     table["reason"] = np.select(
         [table["golden"], table["time_us"].isna(), fuller], ["", TOO_FEW, FULLER_BIN], OTHER_TIME
     )
-    return RunChoice(table, golden.lower, golden.upper, golden.margin, golden.ratio, assumed)
+    return RunChoice(
+        table,
+        golden.lower,
+        golden.upper,
+        golden.margin,
+        golden.ratio,
+        assumed,
+    )
 
 
 def _clear_pause(gaps_ns: np.ndarray) -> float:

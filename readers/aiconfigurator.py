@@ -48,7 +48,13 @@ FORMATS: Final[dict[str, Formats]] = vocabulary("aiconfigurator_formats")
 
 ``wo`` quantises weights alone, ``sq`` is SmoothQuant (a scale for each token and channel).
 """
-_BITS: Final = {"fp16": 16, "bf16": 16, "int8": 8, "fp8": 8, "fp4": 4}
+_BITS: Final = {
+    "fp16": 16,
+    "bf16": 16,
+    "int8": 8,
+    "fp8": 8,
+    "fp4": 4,
+}
 
 
 class Columns:
@@ -157,7 +163,12 @@ def _moe(table: Columns) -> Rows:
     without = np.array([layer in _WITHOUT_GATE for layer in layers], dtype=bool)
     return {
         **sizes,
-        **table.numbers(tokens="num_tokens", topk="topk", ep="moe_ep_size", tp="moe_tp_size"),
+        **table.numbers(
+            tokens="num_tokens",
+            topk="topk",
+            ep="moe_ep_size",
+            tp="moe_tp_size",
+        ),
         **table.formats("moe_dtype"),
         "gated": np.where(named | (without & ~all_the_same), 0.0, 1.0),
         "variant": _joined(table, "op_name", "distribution", "phase", "simulation_mode"),
@@ -214,9 +225,19 @@ def _latent(table: Columns, decoding: bool) -> Rows:
         "dtype_out": "bf16",
     }
     if decoding:
-        sizes = {"kv_heads": 1.0, "seq_q": 1.0, "head_dim": _LATENT + _ROPE, "head_dim_v": _LATENT}
+        sizes = {
+            "kv_heads": 1.0,
+            "seq_q": 1.0,
+            "head_dim": _LATENT + _ROPE,
+            "head_dim_v": _LATENT,
+        }
         return rows | sizes | {"variant": "latent"}
-    sizes = {"kv_heads": heads, "head_dim": _NOPE + _ROPE, "head_dim_v": _VALUE, "variant": ""}
+    sizes = {
+        "kv_heads": heads,
+        "head_dim": _NOPE + _ROPE,
+        "head_dim_v": _VALUE,
+        "variant": "",
+    }
     return rows | sizes | table.numbers(seq_q="isl")
 
 
@@ -269,7 +290,12 @@ def _exchange(table: Columns) -> Rows:
     )
     tokens, topk = table.number("num_token", "num_tokens"), table.number("num_topk", "topk")
     return {
-        "variant": _joined(table, *words, numbers=numbers, first="all_to_all_v"),
+        "variant": _joined(
+            table,
+            *words,
+            numbers=numbers,
+            first="all_to_all_v",
+        ),
         "ranks": ranks,
         "message_bytes": tokens * topk * table.number("hidden_size") * size,
     }
@@ -506,7 +532,12 @@ def unmet(
         if one.column in held:
             if not set(held[one.column]) & set(_asked(one, one.column)):
                 values = sorted(filter(None, held[one.column]))
-                return Excluded(str(one), one.column, tuple(values), passed)
+                return Excluded(
+                    str(one),
+                    one.column,
+                    tuple(values),
+                    passed,
+                )
             passed += 1
     return None
 
@@ -640,7 +671,15 @@ def survey(path: Path) -> Surveyed:
         counts[key] = counts.get(key, 0) + int(count) * len(times)
     spikes, doubles, apart = _irregular(table, micros)
     zeros = int(sum((values <= 0).sum() for values in times.values()))
-    return Surveyed(name, kind.op if kind else "", counts, spikes, doubles, zeros, apart)
+    return Surveyed(
+        name,
+        kind.op if kind else "",
+        counts,
+        spikes,
+        doubles,
+        zeros,
+        apart,
+    )
 
 
 def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:

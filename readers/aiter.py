@@ -226,7 +226,12 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
         "n": table["n"],
         "k": table["k"],
         "batch": table.get("b", "g", default="1"),
-        "scale_block": table.says("scaleab", "True", "tensor", settings.scale_block),
+        "scale_block": table.says(
+            "scaleab",
+            "True",
+            "tensor",
+            settings.scale_block,
+        ),
         "dtype_a": table.get("q_dtype_w", "dtype", default=settings.dtype),
         "dtype_b": table.get("q_dtype_w", "dtype", default=settings.dtype_b),
         "dtype_out": table.get("outdtype", default="bf16"),
@@ -412,14 +417,29 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
     names = [""] * len(different)
     stated = options.defaults.get("device", "")
     for (gfx, cus), rows, place in sorted(
-        zip(different, counts, range(len(different)), strict=True)
+        zip(
+            different,
+            counts,
+            range(len(different)),
+            strict=True,
+        )
     ):
         assumed = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             assumed = _GFX_OF_CUS[cus]
             also = " (gfx1250 has 256 too)" if cus == "256" else ""
             text = f"no gfx id: {cus} CUs are read as {assumed}{also}"
-            notes.append(Note(remark("gfx-by-units", text, cus=int(cus), gfx=assumed), rows))
+            notes.append(
+                Note(
+                    remark(
+                        "gfx-by-units",
+                        text,
+                        cus=int(cus),
+                        gfx=assumed,
+                    ),
+                    rows,
+                )
+            )
         if not assumed:
             continue
         if cus.isdecimal() and len(cus) < _DIGITS:

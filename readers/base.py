@@ -51,7 +51,12 @@ class Note:
 
 def of_file(file: str, note: Remark) -> Remark:
     """Return a note prefixed with the file it is about."""
-    return Remark(note.code, (("file", file), *note.items), f"{file}: {note.text}", note.text)
+    return Remark(
+        note.code,
+        (("file", file), *note.items),
+        f"{file}: {note.text}",
+        note.text,
+    )
 
 
 def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:

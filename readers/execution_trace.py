@@ -115,7 +115,14 @@ def trace_of(
     text = f"{source}: arguments that do not fit their types are left out (nodes: {unread})"
     notes = []
     if unread:
-        notes.append(remark("arguments-left-out", text, trace=source, nodes=unread))
+        notes.append(
+            remark(
+                "arguments-left-out",
+                text,
+                trace=source,
+                nodes=unread,
+            )
+        )
     # PyTorch describes a collective on `record_param_comms` and launches it in that node's child
     # "nccl:...".
     described = table[
@@ -129,7 +136,14 @@ def trace_of(
     parents = described.loc[table["parent"][rows].to_numpy(dtype=np.int64)]
     for name in ("collective", "collective_bytes", "group_size"):
         table.loc[rows, name] = parents[name].array
-    return ExecutionTrace(schema, pid, time, table, source, tuple(notes))
+    return ExecutionTrace(
+        schema,
+        pid,
+        time,
+        table,
+        source,
+        tuple(notes),
+    )
 
 
 def int64(value: object) -> int | None:
@@ -258,13 +272,24 @@ _POINT_TO_POINT = {5: "send", 6: "recv"}
 _COLLECTIVES = vocabulary("chakra_collectives")
 #: Fields of `AttributeProto` with one whole number; those with "zigzag" encoding apart.
 _INTEGERS, _ZIGZAG, _BOOL, _STRING = frozenset({7, 9, 11, 13}), frozenset({15, 17}), 27, 29
-_FIXED = {19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
+_FIXED = {
+    19: "<I",
+    21: "<Q",
+    23: "<i",
+    25: "<q",
+}
 _PIECE = re.compile(r"\(\d+\)$")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _TOKEN = re.compile(
     r"'((?:[^'\\]|\\.)*+)(?:'|\\?\Z)|\"((?:[^\"\\]|\\.)*+)(?:\"|\\?\Z)|\b(?:True|False|None)\b|[()]|-?\b(?:inf|nan)\b"
 )
-_JSON = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
+_JSON = {
+    "True": "true",
+    "False": "false",
+    "None": "null",
+    "(": "[",
+    ")": "]",
+}
 #: What JSON would want escaped.
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 _LONGEST_VARINT = 10
@@ -318,7 +343,13 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
         spread = float(str(header.get("spread", 0.0)))
     except ValueError:
         spread = 0.0
-    trace = trace_of(schema or version, int64(header.get("pid")), time, nodes, source)
+    trace = trace_of(
+        schema or version,
+        int64(header.get("pid")),
+        time,
+        nodes,
+        source,
+    )
     return replace(trace, spread=spread if 0.0 <= spread < 10.0 else 0.0)
 
 
@@ -557,7 +588,13 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
             raise DataError(
                 f"node {number} of the execution trace cannot be read ({error})", source=str(path)
             ) from error
-    return trace_of(document.schema, document.pid, document.time, nodes, str(path))
+    return trace_of(
+        document.schema,
+        document.pid,
+        document.time,
+        nodes,
+        str(path),
+    )
 
 
 def _observed(node: _Node) -> Node:
@@ -574,7 +611,12 @@ def _observed(node: _Node) -> Node:
         "rf_id": int64(attributes.get("rf_id")) if node.rf_id is None else node.rf_id,
         "parent": node.ctrl_deps if node.parent is None else node.parent,
         "name": node.name,
-        "inputs": op_inputs(given.values, given.shapes, given.types, given.strides),
+        "inputs": op_inputs(
+            given.values,
+            given.shapes,
+            given.types,
+            given.strides,
+        ),
         "storages": storages(given.values, given.types),
         "waits": (),
         "collective": _word(attributes.get("collective_name")),
@@ -665,8 +707,20 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     shared, agreeing = (table["op_id"][rows].nunique() for rows in (place >= 0, agrees))
     problem = _problem(same_process, shared, agreeing)
     if problem:
-        finding = Finding(problem, "warning", 1, source=other.source)
-        report = JoinReport(False, shared, agreeing, 0, same_process, finding)
+        finding = Finding(
+            problem,
+            "warning",
+            1,
+            source=other.source,
+        )
+        report = JoinReport(
+            False,
+            shared,
+            agreeing,
+            0,
+            same_process,
+            finding,
+        )
         return replace(trace, findings=(*trace.findings, finding)), report
     place[~agrees] = -1
     columns, filled = _filled(table, calls, place)
@@ -711,7 +765,13 @@ def _problem(same_process: bool | None, shared: int, agreeing: int) -> Remark | 
             "used: it is of another run, or the profiler wrote no 'Record function id' (seen in "
             f"2023); {give}"
         )
-        return remark(OTHER_RUN, text, why="names", agreeing=agreeing, calls=shared)
+        return remark(
+            OTHER_RUN,
+            text,
+            why="names",
+            agreeing=agreeing,
+            calls=shared,
+        )
     return None
 
 

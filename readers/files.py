@@ -379,7 +379,12 @@ def _uneven_csv(content_text: str, delimiter: str, source: str, before: int) -> 
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * width, strict=True))
     cells = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     twice = tuple(sorted({name for name in names if name and names.count(name) > 1}))
-    return Csv(cells, np.array(lines, dtype=np.int64), overlong, twice)
+    return Csv(
+        cells,
+        np.array(lines, dtype=np.int64),
+        overlong,
+        twice,
+    )
 
 
 def read_plain_table(path: Path) -> pd.DataFrame:
@@ -412,7 +417,12 @@ def _first_sheet(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        check_size(size, TABLE_BYTES, path, path.stat().st_size)
+        check_size(
+            size,
+            TABLE_BYTES,
+            path,
+            path.stat().st_size,
+        )
         with closing(load_workbook(path, read_only=True, data_only=True)) as book:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
@@ -457,7 +467,12 @@ def whole_table(
     """
     kept, columns = file.metadata, range(file.metadata.num_columns)
     packed = path.stat().st_size if once else None
-    check_size(kept.num_rows * max(len(columns), 1) * _CELL, max_bytes, path, packed)
+    check_size(
+        kept.num_rows * max(len(columns), 1) * _CELL,
+        max_bytes,
+        path,
+        packed,
+    )
     parts = [
         kept.row_group(group).column(place)
         for group in range(kept.num_row_groups)
@@ -465,7 +480,12 @@ def whole_table(
     ]
     texts = [one for one in parts if one.physical_type == "BYTE_ARRAY"]
     if once:
-        check_size(sum(one.total_uncompressed_size for one in texts), max_bytes, path, packed)
+        check_size(
+            sum(one.total_uncompressed_size for one in texts),
+            max_bytes,
+            path,
+            packed,
+        )
     elif sum(one.num_values * one.total_uncompressed_size for one in texts) <= max_bytes:
         return file.read()
     shared = sorted({one.path_in_schema for one in texts})

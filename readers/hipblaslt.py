@@ -45,11 +45,22 @@ _SOLUTION = re.compile(r"^\s*+--\s*(Solution index|Solution name)\s*:\s*(\S.*)$"
 _COMMAND = re.compile(r"(?<![\w-])(?:rocblas|hipblas|hipblaslt)-bench\s(?P<options>.*)$")
 _WINNER = re.compile(r"^\s*Winner\b", re.IGNORECASE)
 _TYPES = ("a_type", "b_type", "c_type", "d_type", "compute_type")
-_PRECISIONS = {"h": "f16_r", "s": "f32_r", "d": "f64_r", "c": "f32_c", "z": "f64_c"}
+_PRECISIONS = {
+    "h": "f16_r",
+    "s": "f32_r",
+    "d": "f64_r",
+    "c": "f32_c",
+    "z": "f64_c",
+}
 _LIBRARY = re.compile(r"^(rocblas|hipblas|hipblaslt)-gflops$")
 _DEVICE_WORD, _DEVICE_GFX = "_device", "_gfx"
 #: `--scaleA`, `--scaleB`: one scale, one for each row or column, one for each 32 elements (OCP MX).
-_SCALES = {"0": "", "1": "tensor", "2": "token", "3": "1x32"}
+_SCALES = {
+    "0": "",
+    "1": "tensor",
+    "2": "token",
+    "3": "1x32",
+}
 _OFF = frozenset({"", "0", "none", "false"})
 #: The arithmetic that hipBLASLt chooses unasked, and TF32, which the number format states.
 _USUAL_COMPUTE = frozenset({"", "f32_r", "f64_r", "i32_r", "xf32_r"})

@@ -40,7 +40,13 @@ _CHOICE: Final = re.compile(
     r" \d[\d.]*%"
 )
 _END: Final = "AUTOTUNE benchmarking takes"
-_FIRST: Final = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "int_mm": 0}
+_FIRST: Final = {
+    "mm": 0,
+    "bmm": 0,
+    "addmm": 1,
+    "baddbmm": 1,
+    "int_mm": 0,
+}
 
 
 @register
@@ -94,7 +100,14 @@ def _product(name: str, shapes: list[list[int]]) -> Row:
     a, b = operands
     if len(a) not in (2, 3) or a[-1] != b[-2] or a[:-2] != b[:-2]:
         return unknown
-    product: Row = {"op": "gemm", "m": a[-2], "n": b[-1], "k": a[-1], "variant": "", "first": first}
+    product: Row = {
+        "op": "gemm",
+        "m": a[-2],
+        "n": b[-1],
+        "k": a[-1],
+        "variant": "",
+        "first": first,
+    }
     if len(a) == 3:
         product |= {"op": "batched_gemm", "batch": a[0]}
     if first:

@@ -16,8 +16,22 @@ KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
 # Units in names of columns: "latency_ms", "duration (us)", "energy_mj", "power (mW)".
 
 #: Microseconds in one of each unit, joules in one of each, watts in one of each.
-TIME_UNITS = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6}
-ENERGY_UNITS = {"nj": 1e-9, "uj": 1e-6, "µj": 1e-6, "mj": 1e-3, "j": 1.0, "kj": 1e3}
+TIME_UNITS = {
+    "ns": 1e-3,
+    "us": 1.0,
+    "µs": 1.0,
+    "μs": 1.0,
+    "ms": 1e3,
+    "s": 1e6,
+}
+ENERGY_UNITS = {
+    "nj": 1e-9,
+    "uj": 1e-6,
+    "µj": 1e-6,
+    "mj": 1e-3,
+    "j": 1.0,
+    "kj": 1e3,
+}
 POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
 POWER = "power"
 UNKNOWN_DEVICE = "unknown-device"  # code of the remark that the catalogue has no such device
@@ -95,7 +109,14 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark 
     if not same or (user is not None and user.name in (name, *same)):
         return (user.name if same and user else name), None
     text = f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
-    return name, remark("device-by-gfx", text, gfx=gfx, cus=cus, device=name, same=tuple(same))
+    return name, remark(
+        "device-by-gfx",
+        text,
+        gfx=gfx,
+        cus=cus,
+        device=name,
+        same=tuple(same),
+    )
 
 
 @cache

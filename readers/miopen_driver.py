@@ -52,7 +52,13 @@ _FORMATS: Final = vocabulary("miopen_driver_formats")
 _OPTIONS: Final = vocabulary("miopen_driver_options")
 _CHANNELS: Final = ("in_channels", "out_channels")
 _SIDES: Final = ("in", "fil", "pad", "stride", "dil")
-_LEAST: Final = {"in_d": 1.0, "fil_d": 1.0, "pad": 0.0, "stride": 1.0, "dil": 1.0}
+_LEAST: Final = {
+    "in_d": 1.0,
+    "fil_d": 1.0,
+    "pad": 0.0,
+    "stride": 1.0,
+    "dil": 1.0,
+}
 
 
 @register

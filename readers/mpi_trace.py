@@ -140,7 +140,12 @@ def _time_independent(text: str) -> MpiTrace:
         if name == "init":
             size = 8 if len(words) > 2 else 1
         try:
-            one = _action(name, words[2:], ranks, size)
+            one = _action(
+                name,
+                words[2:],
+                ranks,
+                size,
+            )
         except (ValueError, IndexError):
             raise DataError(f"line {number}: {' '.join(words)[:60]!r} lacks a number") from None
         if one is not None:
@@ -316,7 +321,12 @@ def _of_events(events: Iterable[_Event]) -> MpiTrace:
         elif one.kind in ("MPI_SEND", "MPI_ISEND"):
             later = LATER if one.kind == "MPI_ISEND" else MESSAGE
             actions.append(
-                Action(later, collective="send_recv", message_bytes=one.sent, peer=one.peer)
+                Action(
+                    later,
+                    collective="send_recv",
+                    message_bytes=one.sent,
+                    peer=one.peer,
+                )
             )
         elif one.kind in ("MPI_RECV", "MPI_IRECV"):  # written when it is over
             actions.append(Action(RECEIVE, peer=one.peer))

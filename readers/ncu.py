@@ -115,11 +115,24 @@ def parsed(word: str, mark: str) -> float | None:
 # Base units here: ns for times, byte, hz (also for "cycle/nsecond"), and "per second" for rates
 # ("byte/second"). Prefixes are decimal: 49 152 bytes of shared memory are printed as 49.15 Kbyte.
 
-_PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_PREFIXES = {
+    "": 1.0,
+    "K": 1e3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+}
 _SCALED = re.compile(
     r"^(?P<prefix>[KkMGTP]?)(?P<unit>byte|B|bit|b|hz|Hz|cycle|inst|sector|request|thread|warp|block|flop|FLOP)s?$"
 )
-_NAMES = {"B": "byte", "b": "bit", "Hz": "hz", "FLOP": "flop"}
+_NAMES = {
+    "B": "byte",
+    "b": "bit",
+    "Hz": "hz",
+    "FLOP": "flop",
+}
 _SECOND_NS = 1e9
 
 
@@ -286,7 +299,13 @@ def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
             with np.errstate(over="ignore"):
                 metrics[name] = matrix[:, position] * factors[position]
             units_of[name] = (units[position], float(factors[position]))
-    return Launches(_identity(table), metrics, units_of, foreign, unreadable)
+    return Launches(
+        _identity(table),
+        metrics,
+        units_of,
+        foreign,
+        unreadable,
+    )
 
 
 def _identity(table: pd.DataFrame) -> pd.DataFrame:
@@ -488,7 +507,15 @@ def _findings(launched: Launches, duration: np.ndarray, source: str) -> list[Fin
             "none, "
             "--cache-control none): do not mix them with the times of a trace"
         )
-        findings.append(Finding(remark("locked-clocks", text), "warning", kept, 1.0, source))
+        findings.append(
+            Finding(
+                remark("locked-clocks", text),
+                "warning",
+                kept,
+                1.0,
+                source,
+            )
+        )
     unreadable = "values that are no numbers in this locale are left out"
     repeated = "metrics that a launch has twice with different values: the first is kept"
     counts: tuple[tuple[Remark, Severity, int], ...] = (
@@ -520,7 +547,14 @@ def _devices(launched: Launches) -> tuple[np.ndarray, list[Remark]]:
         sizes = [0] * len(launched.identity)
     else:
         sizes = _integers(counted).fillna(0)
-    keys = list(zip(launched.identity[DISPLAY_NAME], launched.identity["CC"], sizes, strict=True))
+    keys = list(
+        zip(
+            launched.identity[DISPLAY_NAME],
+            launched.identity["CC"],
+            sizes,
+            strict=True,
+        )
+    )
     names: dict[tuple[str, str, int], str] = {}
     notes: dict[Remark, None] = {}
     for key in dict.fromkeys(keys):

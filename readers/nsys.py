@@ -121,7 +121,13 @@ class NsysReader(TraceReader):
             findings = unfinished(file)
             notes: list[Remark] = []
             activities, untimed = timed(activities, file.label)
-            activities["device"] = _devices(database, activities["deviceId"], file, findings, notes)
+            activities["device"] = _devices(
+                database,
+                activities["deviceId"],
+                file,
+                findings,
+                notes,
+            )
             findings += [*untimed, *_graphs(database, activities, file)]
             if activities.empty:
                 text = (
@@ -203,7 +209,14 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
         "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; "
         "profile with --cuda-graph-trace=node"
     )
-    return findings_on(len(graphs), "graph-as-a-whole", text, "warning", where, share)
+    return findings_on(
+        len(graphs),
+        "graph-as-a-whole",
+        text,
+        "warning",
+        where,
+        share,
+    )
 
 
 # The CSV of `nsys stats`.
@@ -224,7 +237,12 @@ _REPORT = re.compile(
     r"_(?:cuda_(?:api|gpu|kern_exec)\w*_(?:sum|trace)|(?:nvtx|um|openmp|openacc|opengl|mpi|vulkan|dx\d+)\w*_(?:sum|trace)"
     r"|osrt_sum|gputrace|gpu\w*sum|kernexec(?:sum|trace)|cudaapi(?:sum|trace)|osrtsum|nvtx\w*sum)$"
 )
-_MEMORY = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
+_MEMORY = {
+    "B": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+}
 _DEVICE = re.compile(r"^(?P<name>(?:.*\S)?)\s*+\((?P<ordinal>\d{1,9})\)$")
 _COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*+(?P<way>.*)\]$")
 _WAYS = vocabulary("nsys_ways")

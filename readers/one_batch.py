@@ -54,7 +54,15 @@ class OneBatchReader(Runs):
             "input_len": prompt,
             "output_len": answer,
             "concurrency": batch,
-            "ttft_ms": scaled(first_of(record, "prefill_latency", "last_ttft", "ttft"), 1e3),
+            "ttft_ms": scaled(
+                first_of(
+                    record,
+                    "prefill_latency",
+                    "last_ttft",
+                    "ttft",
+                ),
+                1e3,
+            ),
             "latency_ms": scaled(seconds, 1e3),
             "output_tokens_per_s": tokens,
             **contradiction("tokens/s", number(record.get("overall_throughput")), rate),

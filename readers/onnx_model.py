@@ -72,7 +72,12 @@ def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
     weights = {one.name for one in graph.initializer} | {
         one.values.name for one in graph.sparse_initializer
     }
-    _settle(graph, weights, dict(dims or {}), path)
+    _settle(
+        graph,
+        weights,
+        dict(dims or {}),
+        path,
+    )
     shapes = _Shapes(onnx, model)
     for node in graph.node:
         shapes.add(node)

@@ -71,7 +71,14 @@ def _node(arguments: Mapping[str, Any]) -> Row:
             word, sizes = next(iter(entry.items()))
             types.append(str(word))
             dims.append(sizes)
-    call = json.dumps({"dims": dims, "types": types, "strides": [], "values": [""] * len(dims)})
+    call = json.dumps(
+        {
+            "dims": dims,
+            "types": types,
+            "strides": [],
+            "values": [""] * len(dims),
+        }
+    )
     readings = ["aten::matmul"]
     if "Gemm" in operator:  # may have its weight as n x k
         readings.append("aten::linear")

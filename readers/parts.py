@@ -86,14 +86,24 @@ def _part(source: reading.Source, options: Options, where: Where) -> reading.Mea
     """Return the clean rows of a source; empty if none meets the conditions but some are usable."""
     files = [*source.files, *source.companions]
     try:
-        return reading.read(files, options=options, where=where, part=True)
+        return reading.read(
+            files,
+            options=options,
+            where=where,
+            part=True,
+        )
     except DataError:
         if not where:
             raise
         whole = reading.read(files, options=options, part=True)
         tables = ("frame", "rejected", "above_peak", "examples")
         none = {name: getattr(whole, name).iloc[:0] for name in tables}
-        return replace(whole, **none, notes=(), rows_before=None)
+        return replace(
+            whole,
+            **none,
+            notes=(),
+            rows_before=None,
+        )
 
 
 @dataclass
@@ -148,7 +158,12 @@ class Totals:
 
 def _worst_first(above: pd.DataFrame) -> pd.DataFrame:
     """Return rows above a peak, the furthest above it first."""
-    return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    return above.sort_values(
+        "share",
+        ascending=False,
+        kind="stable",
+        ignore_index=True,
+    )
 
 
 def read_dataset(
@@ -193,12 +208,28 @@ def read_dataset(
         repeats = spill.merged(options.each, options.keep)
     quoted, also = [totals.examples], reading.Account()
     counts = pd.concat(before).groupby(level=KIND).sum()
-    frame, odd, counts = reading.without_odd(repeats, options, also, counts, rejected, quoted)
+    frame, odd, counts = reading.without_odd(
+        repeats,
+        options,
+        also,
+        counts,
+        rejected,
+        quoted,
+    )
     first = reading.first_of_each(pd.concat(quoted, ignore_index=True))
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     notes = (*totals.notes(), *also.notes())
     gone = pd.concat(rejected, ignore_index=True)
-    return reading.Measurements(frame, gone, notes, *read_as, totals.above_peak, first, counts, odd)
+    return reading.Measurements(
+        frame,
+        gone,
+        notes,
+        *read_as,
+        totals.above_peak,
+        first,
+        counts,
+        odd,
+    )
 
 
 class _Spill:
@@ -288,7 +319,12 @@ class RowBatches:
             if self.options.timed and able.any():
                 rows_used = rows[able].reset_index(drop=True)
                 file = np.full(len(rows_used), place)
-                held = hold(rows_used, file, self.keep, units={})
+                held = hold(
+                    rows_used,
+                    file,
+                    self.keep,
+                    units={},
+                )
                 reading.refuse(rows, able, held)
                 times.append(np.stack([rows_used["duration_us"], held.least_us, file]))
                 above.append(reading.above_peaks(rows_used, held))
@@ -362,7 +398,12 @@ def row_batches(
             return None
     if count < LARGE:
         return None
-    return RowBatches([file.path for file in files], [file.label for file in files], options, keep)
+    return RowBatches(
+        [file.path for file in files],
+        [file.label for file in files],
+        options,
+        keep,
+    )
 
 
 def _alone(schema: pa.Schema, options: Options) -> bool:

@@ -164,7 +164,12 @@ def _same_run(values: Mapping[str, Any], runs: dict[tuple[str, ...], Run]) -> Ru
         processes = number(values.get("ranks"))
         if gpus is None and processes is not None:
             gpus = processes * (number(values.get("gpusperrank")) or 1)
-        runs[key] = _run(str(values.get("name", "")), gpus, number(values.get("nodes")), set())
+        runs[key] = _run(
+            str(values.get("name", "")),
+            gpus,
+            number(values.get("nodes")),
+            set(),
+        )
     return runs[key]
 
 

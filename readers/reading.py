@@ -200,7 +200,12 @@ def read_trace(source: Source, options: Options) -> Annotated:
     notes += [unknown for _, unknown in names.values() if unknown]
     findings = tuple(finding for finding in trace.findings if finding.code not in answered)
     table = trace.dispatches.assign(device=pd.Categorical(devices))
-    trace = replace(trace, dispatches=table, findings=findings, notes=tuple(notes))
+    trace = replace(
+        trace,
+        dispatches=table,
+        findings=findings,
+        notes=tuple(notes),
+    )
     return annotate(_joined(_without_long_names(trace), source.companions, options))
 
 
@@ -225,7 +230,15 @@ def _without_long_names(trace: Trace) -> Trace:
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
     text = f"activities with a name as no profiler writes it (up to {letters:,} letters): left out"
     count = int(rows.sum())
-    found = findings_on(count, "long-name", text, "error", first, share, letters=letters)
+    found = findings_on(
+        count,
+        "long-name",
+        text,
+        "error",
+        first,
+        share,
+        letters=letters,
+    )
     kept = table[~rows].reset_index(drop=True).astype({"name": "str", "op_name": "str"})
     return replace(trace, dispatches=kept, findings=(*trace.findings, *found))
 
@@ -243,7 +256,14 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
         except DataError as error:
             said = str(error)
             code = "unreadable-execution-trace"
-            refusals += findings_on(1, code, said, "error", file.label, problem=said)
+            refusals += findings_on(
+                1,
+                code,
+                said,
+                "error",
+                file.label,
+                problem=said,
+            )
             continue
         joined, report = join(trace, other)
         if report.joined:
@@ -600,7 +620,12 @@ def canonical_defaults(defaults: Mapping[str, str]) -> dict[str, str]:
 
 
 def _meant(name: str, names: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5) or [
+    close = difflib.get_close_matches(
+        name,
+        sorted(names),
+        n=3,
+        cutoff=0.5,
+    ) or [
         "device",
         "dtype_a",
         "op",
@@ -631,7 +656,12 @@ def check_renames(
         if not columns:
             problem = "the data hold no table whose columns could be renamed"
         elif name not in columns:
-            close = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+            close = difflib.get_close_matches(
+                name,
+                columns,
+                n=1,
+                cutoff=0.5,
+            )
             meant = f" (did you mean {close[0]}?)" if close else ""
             listed = few(dict.fromkeys(filter(None, columns)), _COLUMNS)
             problem = f"no table has a column {name!r}{meant}: the columns are {listed}"
@@ -819,7 +849,15 @@ def prepared(
             rows[column] = filled(rows, column, value)
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
-            account.add(remark("default-unused", text, column=column, value=value), len(rows))
+            account.add(
+                remark(
+                    "default-unused",
+                    text,
+                    column=column,
+                    value=value,
+                ),
+                len(rows),
+            )
     if "op" in rows and as_text(rows["op"]).eq(SERVING).any():
         rows = with_drafts(rows)
     if "device" in rows:
@@ -874,7 +912,14 @@ def _combined(
     merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
     if not part:
         repeats = without_repeats(every, options.each, options.keep)
-        merged, odd, counts = without_odd(repeats, options, account, counts, gone, quoted)
+        merged, odd, counts = without_odd(
+            repeats,
+            options,
+            account,
+            counts,
+            gone,
+            quoted,
+        )
     rejected = pd.concat(gone, ignore_index=True)
     if merged.empty:
         raise _unusable(rejected, account)
@@ -882,7 +927,16 @@ def _combined(
     if len(first):
         first = first_of_each(first[first["source"].isin(rejected["source"])])
     read_as = account.read_as
-    return Measurements(merged, rejected, account.notes(), *read_as, above, first, counts, odd)
+    return Measurements(
+        merged,
+        rejected,
+        account.notes(),
+        *read_as,
+        above,
+        first,
+        counts,
+        odd,
+    )
 
 
 def without_odd(
@@ -917,7 +971,13 @@ def _without_rows(
     """Return the measurements if every row was refused."""
     quoted = pd.concat([part.examples for part in parts], ignore_index=True)
     notes = account.notes()
-    return Measurements(parts[0].frame, rejected, notes, *account.read_as, examples=quoted)
+    return Measurements(
+        parts[0].frame,
+        rejected,
+        notes,
+        *account.read_as,
+        examples=quoted,
+    )
 
 
 def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -977,7 +1037,15 @@ def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[
         value, source, wrong_ones = float(first[column]), str(first["source"]), _WRONG[code]
         unit = "J" if column == "energy_j" else "W"
         text = f"{wrong_ones} are left out: {value:g} {unit} first ({source})"
-        account.add(remark(code, text, value=value, source=source), int(wrong.sum()))
+        account.add(
+            remark(
+                code,
+                text,
+                value=value,
+                source=source,
+            ),
+            int(wrong.sum()),
+        )
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
     files = (rows[ORDER] // MOST_LINES).to_numpy()
     for code, what, off in contradictions(rows):
@@ -1049,7 +1117,12 @@ def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
         .iloc[at]
         .assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
     )
-    return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    return above.sort_values(
+        "share",
+        ascending=False,
+        kind="stable",
+        ignore_index=True,
+    )
 
 
 def remark_above(above: pd.DataFrame, account: Account) -> None:
@@ -1065,7 +1138,12 @@ def remark_above(above: pd.DataFrame, account: Account) -> None:
         text = f"faster than {device} allows ({peak_name(str(peak))}): {', '.join(shares)}"
         if refused:
             text += f"; {refused} over 150 %: kept out (unless impossible rows are kept)"
-        said = {"device": device, "peak": peak, "worst": worst, "refused": refused}
+        said = {
+            "device": device,
+            "peak": peak,
+            "worst": worst,
+            "refused": refused,
+        }
         account.add(remark("above-peak", text, **said), len(rows_above))
 
 

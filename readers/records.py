@@ -105,7 +105,12 @@ def product(row: Row, unit: str, rate: object = None) -> Row:
     """
     m, n, k = (number(row.get(name)) for name in ("m", "n", "k"))
     batch, time = number(row.pop("batch", None)) or 1.0, row["duration_us"]
-    row |= {"op": "gemm", "m": m, "n": n, "k": k}
+    row |= {
+        "op": "gemm",
+        "m": m,
+        "n": n,
+        "k": k,
+    }
     if batch > 1:
         row |= {"op": "batched_gemm", "batch": batch}
     if time and m is not None and n is not None and k is not None:

@@ -285,7 +285,14 @@ def _dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile) -> list[Fin
         "recorded): sums taken from that view are too small"
     )
     count = int(dropped.sum())
-    return findings_on(count, "dropped-by-view", text, "info", file.label, share)
+    return findings_on(
+        count,
+        "dropped-by-view",
+        text,
+        "info",
+        file.label,
+        share,
+    )
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -375,9 +382,20 @@ def _counters(
         "more than one value of a counter for one dispatch: summed, as those of the instances of a "
         "block"
     )
-    findings += findings_on(repeats, "counter-instances", text, "info", file.label)
+    findings += findings_on(
+        repeats,
+        "counter-instances",
+        text,
+        "info",
+        file.label,
+    )
     stated = values.dropna(subset=["value"]).astype({"kernel": np.int64})
-    sums = stated.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
+    sums = stated.pivot_table(
+        index="kernel",
+        columns="counter",
+        values="value",
+        aggfunc="sum",
+    )
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
 
 

@@ -164,7 +164,12 @@ class DispatchTable:
         places = pa.array(rows)
         columns = {name: values.take(places) for name, values in self.columns.items()}
         again = tuple((name, values.take(places)) for name, values in self.repeated)
-        return replace(self, columns=columns, lines=self.lines[rows], repeated=again)
+        return replace(
+            self,
+            columns=columns,
+            lines=self.lines[rows],
+            repeated=again,
+        )
 
 
 def header_of(beginning: bytes) -> list[str]:
@@ -209,8 +214,21 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
             columns[name] = values
     text = "lines with another number of fields than the header, left out: was the file cut short?"
     where = f"{file.label}:{min(broken, default=0)}"
-    findings = findings_on(len(broken), "broken-lines", text, "warning", where, by="rocprof")
-    return DispatchTable(file.label, columns, lines, tuple(repeated), tuple(findings))
+    findings = findings_on(
+        len(broken),
+        "broken-lines",
+        text,
+        "warning",
+        where,
+        by="rocprof",
+    )
+    return DispatchTable(
+        file.label,
+        columns,
+        lines,
+        tuple(repeated),
+        tuple(findings),
+    )
 
 
 def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[str]]:
@@ -242,7 +260,12 @@ def positions(left: pd.DataFrame, right: pd.DataFrame) -> IntArray:
     """Return for each row of `left` the row of `right` with the same values, the n-th with the n-th; -1 for none."""
     both = pd.concat([left, right], ignore_index=True)
     group = (
-        both.groupby(list(both.columns), sort=False, dropna=False, observed=True)
+        both.groupby(
+            list(both.columns),
+            sort=False,
+            dropna=False,
+            observed=True,
+        )
         .ngroup()
         .to_numpy()
     )
@@ -402,7 +425,12 @@ def _stamps(column: Any) -> _Stamps:
     try:
         whole = pc.cast(column, pa.int64())
         values = np.clip(whole.fill_null(0).to_numpy(), -_MOST_NS, _MOST_NS)
-        return _Stamps(values, nothing, whole.is_valid().to_numpy(), nothing.astype(bool))
+        return _Stamps(
+            values,
+            nothing,
+            whole.is_valid().to_numpy(),
+            nothing.astype(bool),
+        )
     except pa.ArrowInvalid:
         text = pd.Series(column.to_pylist(), dtype=object).fillna("").astype("str")
     parts, numbers = text.str.extract(_WHOLE), parsed(column)
@@ -468,7 +496,14 @@ def without_times(table: DispatchTable) -> list[Finding]:
         "dispatches with counters but no times: give the timing run of the same program with them"
     )
     code = "counters-without-times"
-    return findings_on(len(table), code, text, "warning", table.label, lacking="timing run")
+    return findings_on(
+        len(table),
+        code,
+        text,
+        "warning",
+        table.label,
+        lacking="timing run",
+    )
 
 
 def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
@@ -482,7 +517,14 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
         "no counters there"
     )
     shared = {"why": "not shared", "missing": here, "only_here": only_there}
-    return findings_on(here + only_there, "unmatched-pass", text, "warning", label, **shared)
+    return findings_on(
+        here + only_there,
+        "unmatched-pass",
+        text,
+        "warning",
+        label,
+        **shared,
+    )
 
 
 def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
@@ -498,7 +540,14 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
         f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the "
         "first is used"
     )
-    return findings_on(len(differ), "replay-spread", text, severity, label, spreads=spreads)
+    return findings_on(
+        len(differ),
+        "replay-spread",
+        text,
+        severity,
+        label,
+        spreads=spreads,
+    )
 
 
 def channels_missing(channels: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
@@ -506,7 +555,14 @@ def channels_missing(channels: Mapping[str, tuple[int, int]], label: str) -> lis
     sums = tuple((name, have, all_) for name, (have, all_) in channels.items() if have < all_)
     listed = few((f"{name} {have} of {all_}" for name, have, all_ in sums), 3)
     text = f"counters recorded on some channels only ({listed}): their sums are of these channels"
-    return findings_on(len(sums), "channels-missing", text, "warning", label, counters=sums)
+    return findings_on(
+        len(sums),
+        "channels-missing",
+        text,
+        "warning",
+        label,
+        counters=sums,
+    )
 
 
 # The reader: which files are of one run, and its dispatches with the counters of other runs.
@@ -598,7 +654,12 @@ class RocprofReader(TraceReader):
             text = (
                 "no launch has its grid, as --hip-trace writes none: profile with --stats as well"
             )
-            findings += findings_on(len(run), GRID_NOT_RECORDED, text, by="rocprof")
+            findings += findings_on(
+                len(run),
+                GRID_NOT_RECORDED,
+                text,
+                by="rocprof",
+            )
         table = _of_operations(table[times.readable].reset_index(drop=True), notes)
         return Trace(in_order(table), findings=findings, notes=notes)
 
@@ -827,7 +888,13 @@ def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     wrong = ~np.isnan(stated) & times.readable & (stated != times.duration_ns)
     text = "DurationNs is not EndNs - BeginNs: durations are taken from the stamps"
     count = int(wrong.sum())
-    return findings_on(count, "duration-mismatch", text, "warning", run.place(wrong))
+    return findings_on(
+        count,
+        "duration-mismatch",
+        text,
+        "warning",
+        run.place(wrong),
+    )
 
 
 def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:

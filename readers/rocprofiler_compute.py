@@ -120,22 +120,45 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
             said, same = assumption.text, assumption.values["same"]
         if model:
             said = f"gpu_model {model} is a series: {said}"
-        read = {"model": model, "arch": arch, "units": cus, "device": name, "same": same}
+        read = {
+            "model": model,
+            "arch": arch,
+            "units": cus,
+            "device": name,
+            "same": same,
+        }
         return name, [remark("gpu-model-series", said, **read)]
     device = gpu.name
     if split:
         text = f"the card is split ({partition}): its device is called {device} ({partition})"
-        note = remark("card-split", text, partition=partition, device=device)
+        note = remark(
+            "card-split",
+            text,
+            partition=partition,
+            device=device,
+        )
         return f"{device} ({partition})", [note]
     if (arch and arch != gpu.gfx) or cus not in (None, gpu.cus, gpu.reported_cus):
         said = row["gpu_model"]
         described = f"{arch or 'unknown architecture'} with {cus} compute units"
         text = f"gpu_model says {said}, which is no {described}: read as {device}"
-        values = {"model": said, "arch": arch, "units": cus, "device": device}
+        values = {
+            "model": said,
+            "arch": arch,
+            "units": cus,
+            "device": device,
+        }
         return device, [remark("gpu-model-contradicted", text, **values)]
     if model != device:
         text = f"gpu_model {model} is read as {device}"
-        return device, [remark("gpu-model-read-as", text, model=model, device=device)]
+        return device, [
+            remark(
+                "gpu-model-read-as",
+                text,
+                model=model,
+                device=device,
+            )
+        ]
     return device, []
 
 
@@ -206,11 +229,23 @@ def read_pass(file: DataFile, options: Options) -> Pass:
                 source=table.label,
             )
         values = parsed(table.column("counter_value"))
-        wide = _wide(rows, labels, values, [*names], first.size)
+        wide = _wide(
+            rows,
+            labels,
+            values,
+            [*names],
+            first.size,
+        )
         times = times_of(table)
         spread = _spread_of(times, rows) if times else 0.0
         dispatches = table.take(first.astype(np.int64))
-        return Pass(dispatches, wide, [], times_of(dispatches), spread)
+        return Pass(
+            dispatches,
+            wide,
+            [],
+            times_of(dispatches),
+            spread,
+        )
     columns, words = counters(table)
     return Pass(table, columns, words, times_of(table))
 
@@ -463,7 +498,13 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
         rows = rows_of(base.table, other.table)
         if base.times is not None and base.times.sound:
             if _equal(base.times, other.times, rows):
-                return _Timed(base.times, other, rows, [], _rounded(base.times, base.label))
+                return _Timed(
+                    base.times,
+                    other,
+                    rows,
+                    [],
+                    _rounded(base.times, base.label),
+                )
         elif other.times is not None and other.times.sound and len(rows) and (rows >= 0).all():
             times = other.times.take(rows)
             text = f"times are those of {other.label}"
@@ -471,14 +512,31 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             notes = [of_file(base.label, taken), *_rounded(times, other.label)]
             findings: list[Finding] = []
             if base.times is not None:
-                spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
+                spoiled = spoiled_timestamps(
+                    base.times,
+                    base.table,
+                    "other",
+                    other.label,
+                )
                 findings = [replace(finding, severity="warning") for finding in spoiled]
             return _Timed(times, other, rows, findings, notes)
     none = np.full(len(base.table), -1, dtype=np.int64)
     if base.times is None:
-        return _Timed(None, None, none, without_times(base.table), [])
+        return _Timed(
+            None,
+            None,
+            none,
+            without_times(base.table),
+            [],
+        )
     findings = spoiled_timestamps(base.times, base.table, "profile")
-    return _Timed(base.times, None, none, findings, _rounded(base.times, base.label))
+    return _Timed(
+        base.times,
+        None,
+        none,
+        findings,
+        _rounded(base.times, base.label),
+    )
 
 
 def _equal(times: Times, others: Times | None, rows: IntArray) -> bool:

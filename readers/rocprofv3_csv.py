@@ -292,13 +292,25 @@ class CsvTable:
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
         is_timed = start.readable & end.readable
         text = "rows without a start or an end that is a number: left out"
-        self._find(~is_timed, "unreadable-times", text, "error", rows="rows")
+        self._find(
+            ~is_timed,
+            "unreadable-times",
+            text,
+            "error",
+            rows="rows",
+        )
         text = (
             "timestamps that are not whole nanoseconds, as a spreadsheet saves them: durations are "
             "wrong"
         )
         rounded = is_timed & (start.rounded | end.rounded)
-        self._find(rounded, "spoiled-timestamps", text, "error", written="fraction")
+        self._find(
+            rounded,
+            "spoiled-timestamps",
+            text,
+            "error",
+            written="fraction",
+        )
         beyond = is_timed & (start.beyond | end.beyond)
         self._find(beyond, *rocprofv3.BEYOND_CLOCK, clipped="activities")
         return Times(start.values, end.values, is_timed)
@@ -311,7 +323,12 @@ class CsvTable:
             values, *tests = _each(fields, _whole_number, np.int64).reshape(-1, 4).T
             return _Whole(values, *(test.astype(bool) for test in tests))
         none = np.zeros(len(self), dtype=bool)
-        return _Whole(_numpy(pc.fill_null(whole, 0)), _numpy(whole.is_valid()), none, none)
+        return _Whole(
+            _numpy(pc.fill_null(whole, 0)),
+            _numpy(whole.is_valid()),
+            none,
+            none,
+        )
 
     def _report_unreadable(self, name: str, is_whole: BoolArray) -> None:
         """Report the fields of a column that hold something, but no number."""
@@ -319,7 +336,13 @@ class CsvTable:
             return
         odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~is_whole
         text = f"fields of {name} that are no number: missing"
-        self._find(odd, "unreadable-field", text, "warning", column=name)
+        self._find(
+            odd,
+            "unreadable-field",
+            text,
+            "warning",
+            column=name,
+        )
 
     def _find(
         self, rows: BoolArray, code: str, text: str, severity: Severity, /, **values: str
@@ -327,7 +350,14 @@ class CsvTable:
         """Report these rows, if there are any, at the line of the first."""
         if rows.any():
             where = f"{self.file.label}:{self.lines[int(np.argmax(rows))]}"
-            self.findings += findings_on(int(rows.sum()), code, text, severity, where, **values)
+            self.findings += findings_on(
+                int(rows.sum()),
+                code,
+                text,
+                severity,
+                where,
+                **values,
+            )
 
 
 def _whole_array(column: Any) -> Any:
@@ -403,7 +433,12 @@ def dispatch_key(
     unknown.
     """
     return pd.DataFrame(
-        {"run": run, "name": name, "dispatch_id": dispatch_id.array, "items": items.array}
+        {
+            "run": run,
+            "name": name,
+            "dispatch_id": dispatch_id.array,
+            "items": items.array,
+        }
     )
 
 
@@ -472,7 +507,14 @@ def _at_dispatches(
         "of the kernel, or another grid): their counters are left out"
     )
     lost = int(position.isna().sum())
-    findings += findings_on(lost, "unmatched-pass", text, "warning", source, why="not timed")
+    findings += findings_on(
+        lost,
+        "unmatched-pass",
+        text,
+        "warning",
+        source,
+        why="not timed",
+    )
     place = measured[["run", "dispatch_id"]].assign(position=position)
     placed = values[["run", "dispatch_id", "counter", "value"]].merge(
         place, on=["run", "dispatch_id"], how="left"
@@ -504,7 +546,14 @@ def _varying(distinct: pd.Series, passes: Sequence[Pass]) -> list[Finding]:
         "the median is taken"
     )
     source = passes[0].source
-    return findings_on(len(differing), "replay-spread", text, "info", source, counters=names)
+    return findings_on(
+        len(differing),
+        "replay-spread",
+        text,
+        "info",
+        source,
+        counters=names,
+    )
 
 
 # The reader.
@@ -572,8 +621,20 @@ def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
         lines: Iterator[tuple[Any, ...]] = zip(*numbers, *described, strict=True)
         for node, logical, of_type, version, cus, kind, name, product in lines:
             if kind.casefold().endswith("gpu"):
-                device, assumption = rocprofv3.agent_device(product, name, version, cus)
-                gpus.append(rocprofv3.Agent(node, logical, of_type, device))
+                device, assumption = rocprofv3.agent_device(
+                    product,
+                    name,
+                    version,
+                    cus,
+                )
+                gpus.append(
+                    rocprofv3.Agent(
+                        node,
+                        logical,
+                        of_type,
+                        device,
+                    )
+                )
                 remarks |= {assumption: None} if assumption else {}
     return rocprofv3.Agents(gpus), list(remarks)
 
@@ -694,7 +755,12 @@ def _remarks(run: Run) -> list[Remark]:
             f"{timed.file.label}"
         )
         notes.append(
-            remark("kernel-traces-repeat", text, traces=len(repeated), timed=timed.file.label)
+            remark(
+                "kernel-traces-repeat",
+                text,
+                traces=len(repeated),
+                timed=timed.file.label,
+            )
         )
     if timed is None and run.sums:
         text = (

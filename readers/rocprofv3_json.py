@@ -315,7 +315,14 @@ class _Reading:
         """Report the records of the part being read that `rows` marks, if there are any."""
         if rows.any():
             where = f"{self._file.label}:{self._records + int(np.argmax(rows)) + 1}"
-            self.findings += findings_on(int(rows.sum()), code, text, severity, where, **values)
+            self.findings += findings_on(
+                int(rows.sum()),
+                code,
+                text,
+                severity,
+                where,
+                **values,
+            )
 
     def activities(self, process: Process) -> list[pd.DataFrame]:
         """Return the dispatches and the copies of a process."""

@@ -153,7 +153,12 @@ def _named(rows: pd.DataFrame, strings: pd.DataFrame, key: str, name: str) -> pd
 def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     """Return the API calls with what they launched: the grid in workgroups, or the bytes copied."""
     calls = database.read("rocpd_api", integers=("id", "pid", "apiName_id"))
-    calls = _named(calls.rename(columns={"id": "correlation"}), strings, "apiName_id", "api")
+    calls = _named(
+        calls.rename(columns={"id": "correlation"}),
+        strings,
+        "apiName_id",
+        "api",
+    )
     sizes = [f"{what}{side}" for what, side in product(("grid", "workgroup"), _AXES)]
     kernels = database.read(
         "rocpd_kernelapi",

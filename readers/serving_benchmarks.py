@@ -390,7 +390,12 @@ class VllmServeReader(Runs):
         """Return the run; ``--metadata tp=8 device=MI300X version=0.11.0`` stands in the record and is read."""
         prompt, answer = lengths_of(record)
         ttft, tpot = (number(record.get(f"mean_{name}_ms")) for name in ("ttft", "tpot"))
-        latency = request_ms(record.get("mean_e2el_ms"), ttft, tpot, answer)
+        latency = request_ms(
+            record.get("mean_e2el_ms"),
+            ttft,
+            tpot,
+            answer,
+        )
         return {
             **{name: record.get(name) for name in _KNOWN},
             "tp": first_of(record, "tp", "tensor_parallel_size"),

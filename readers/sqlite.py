@@ -122,7 +122,12 @@ class Database:
         for rows in self._pieces(table, wanted):
             for name, values in zip(wanted, zip(*rows, strict=True), strict=True):
                 place = f"table {table}, row {{}}, column {name}"
-                kinds[name].check(values, place, count + 1, self.source)
+                kinds[name].check(
+                    values,
+                    place,
+                    count + 1,
+                    self.source,
+                )
                 parts[name].append(kinds[name].series(values))
             count += len(rows)
         read = {}
@@ -170,9 +175,24 @@ class _Kind:
 
 
 _NONE = type(None)
-_INTEGER = _Kind("Int64", pd.NA, (int, _NONE), "an integer")
-_REAL = _Kind(np.float64, np.nan, (int, float, _NONE), "a number")
-_WORD = _Kind(object, "", (str, bytes, int, float, _NONE), "a text")
+_INTEGER = _Kind(
+    "Int64",
+    pd.NA,
+    (int, _NONE),
+    "an integer",
+)
+_REAL = _Kind(
+    np.float64,
+    np.nan,
+    (int, float, _NONE),
+    "a number",
+)
+_WORD = _Kind(
+    object,
+    "",
+    (str, bytes, int, float, _NONE),
+    "a text",
+)
 
 
 @contextmanager
@@ -248,7 +268,13 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
         start_ns=start, duration_ns=np.where(wrapped, held, difference)
     )
     text = "have no start or no end in the database and are left out: the recording was interrupted"
-    return table, findings_on(int((~is_timed).sum()), "no-time", text, "error", source)
+    return table, findings_on(
+        int((~is_timed).sum()),
+        "no-time",
+        text,
+        "error",
+        source,
+    )
 
 
 def unfinished(file: DataFile) -> list[Finding]:
@@ -261,7 +287,14 @@ def unfinished(file: DataFile) -> list[Finding]:
         f'the program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
     )
     names = {"database": file.path.name, "log": log.name}
-    return findings_on(1, "unsaved-database", text, "warning", file.label, **names)
+    return findings_on(
+        1,
+        "unsaved-database",
+        text,
+        "warning",
+        file.label,
+        **names,
+    )
 
 
 @contextmanager

@@ -19,7 +19,12 @@ _OTHER: Final = re.compile(
     r"(?i)(?:^|[ _])(?:peak|theoretical|roofline|max|min|std|ideal|limit|expected|predicted|cpu)(?:[ _(]|$)"
 )
 #: FLOPs a microsecond of one of each unit.
-FLOPS_A_MICROSECOND: Final = {"M": 1.0, "G": 1e3, "T": 1e6, "P": 1e9}
+FLOPS_A_MICROSECOND: Final = {
+    "M": 1.0,
+    "G": 1e3,
+    "T": 1e6,
+    "P": 1e9,
+}
 
 
 def rate_columns(names: Iterable[str]) -> dict[str, float]:

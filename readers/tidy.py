@@ -274,7 +274,12 @@ class _TidyReader(Reader):
         table = table.drop(
             columns=[name for name in table if str(name).startswith("__index_level_")]
         )
-        return tidy_rows(table, options, source=str(path), campaign=campaign_of(path))
+        return tidy_rows(
+            table,
+            options,
+            source=str(path),
+            campaign=campaign_of(path),
+        )
 
 
 @register

@@ -97,7 +97,12 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
     parsed = [
         _problem(op, params) for op, params in zip(fields["op"], fields["params"], strict=True)
     ]
-    blas = pd.DataFrame(parsed, columns=list(_COLUMNS), index=entries.index, dtype=object)
+    blas = pd.DataFrame(
+        parsed,
+        columns=list(_COLUMNS),
+        index=entries.index,
+        dtype=object,
+    )
     rows = row_major(blas)
     rows["op"] = blas["batch"].notna().map({True: "batched_gemm", False: "gemm"})
     rows["batch"] = blas["batch"].fillna("1")

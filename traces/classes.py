@@ -92,7 +92,12 @@ def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
     listed = groups["duration_us"].agg(count="size", duration_us="sum").reset_index()
     listed["share"] = listed["duration_us"] / (whole or np.nan)
     order = ["duration_us", "count"]
-    return listed.sort_values(order, ascending=False, kind="stable", ignore_index=True)
+    return listed.sort_values(
+        order,
+        ascending=False,
+        kind="stable",
+        ignore_index=True,
+    )
 
 
 def bare_name(name: str) -> str:

@@ -216,7 +216,15 @@ def findings_on(
     """
     if not count:
         return []
-    return [Finding(remark(code, text, **values), severity, count, share, source)]
+    return [
+        Finding(
+            remark(code, text, **values),
+            severity,
+            count,
+            share,
+            source,
+        )
+    ]
 
 
 @dataclass(frozen=True)

@@ -263,7 +263,14 @@ def check(
         if rows.any():
             first = str(table["source"].iloc[int(np.argmax(rows))])
             part = share_of_time(table, rows)
-            findings += findings_on(int(rows.sum()), code, text, severity, first, part)
+            findings += findings_on(
+                int(rows.sum()),
+                code,
+                text,
+                severity,
+                first,
+                part,
+            )
     findings += [*_dropped(table), *_zero_counters(table), *_back_to_back(table)]
     return by_severity(findings)
 
@@ -335,7 +342,13 @@ def _zero_counters(table: pd.DataFrame) -> list[Finding]:
     counters = table[counters_of(table)]
     zero = tuple(counters.columns[(counters.fillna(0.0) == 0).all() & counters.notna().any()])
     text = f"counters that are zero in every activity ({few(zero)})"
-    return findings_on(len(zero), "zero-counter", text, "info", counters=zero)
+    return findings_on(
+        len(zero),
+        "zero-counter",
+        text,
+        "info",
+        counters=zero,
+    )
 
 
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:
@@ -350,4 +363,10 @@ def _back_to_back(table: pd.DataFrame) -> list[Finding]:
         "busy queue"
     )
     first = str(table["source"].iloc[0])
-    return findings_on(int(touching.sum()), "back-to-back", text, "info", first)
+    return findings_on(
+        int(touching.sum()),
+        "back-to-back",
+        text,
+        "info",
+        first,
+    )

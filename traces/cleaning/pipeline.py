@@ -246,13 +246,27 @@ def _outliers(
             "repeats as outliers: "
             "these are no accidents but a second mode, look at them before you trust the median"
         )
-        verdict.notes.append(remark("kernels-run-two-ways", text, kernels=twofold, share=_MANY))
+        verdict.notes.append(
+            remark(
+                "kernels-run-two-ways",
+                text,
+                kernels=twofold,
+                share=_MANY,
+            )
+        )
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
         most = np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])
         worst, share = str(dispatches["name"].iloc[most]), float(share)
         text = f"outliers take {100 * share:.0f} % of the time, {worst[:60]} most of it: look at it"
-        verdict.notes.append(remark("outliers-take-time", text, share=share, kernel=worst))
+        verdict.notes.append(
+            remark(
+                "outliers-take-time",
+                text,
+                share=share,
+                kernel=worst,
+            )
+        )
 
 
 def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
@@ -340,7 +354,13 @@ class CleanedTraces:
         ``campaigns`` are names in the table by label, ``unreadable`` goes along.
         """
         if rule is not None:
-            options = CleanOptions(None, options.steps, False, False, options.level)
+            options = CleanOptions(
+                None,
+                options.steps,
+                False,
+                False,
+                options.level,
+            )
         tables = {label: trace.dispatches for label, trace in traces.items()}
         coverage = joined = None
         if join or full is not None:
@@ -358,14 +378,39 @@ class CleanedTraces:
                 continue
             campaign, ranges = (campaigns or {}).get(label, ""), traces[label].ranges
             if rule is None:
-                parts.append(measurements(Annotated(table, traces[label].steps, (), ()), campaign))
+                parts.append(
+                    measurements(
+                        Annotated(
+                            table,
+                            traces[label].steps,
+                            (),
+                            (),
+                        ),
+                        campaign,
+                    )
+                )
                 continue
-            parts.append(epochs(table, rule, campaign, ranges=ranges))
+            parts.append(
+                epochs(
+                    table,
+                    rule,
+                    campaign,
+                    ranges=ranges,
+                )
+            )
             if count := len(matching(ranges, rule)):
                 of = f"{count} of {len(ranges)}"
                 text = f"{label}: cut by the user's ranges that {rule} matches, {of}"
                 counts = {"matched": count, "ranges": len(ranges)}
-                remarks.append(remark("cut-by-ranges", text, label=label, rule=str(rule), **counts))
+                remarks.append(
+                    remark(
+                        "cut-by-ranges",
+                        text,
+                        label=label,
+                        rule=str(rule),
+                        **counts,
+                    )
+                )
         rows = usable(pd.concat(parts, ignore_index=True))
         frame = fill_text(rows.frame)
         # one row for each kernel on each problem, as `ingest` writes them

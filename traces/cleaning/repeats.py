@@ -122,9 +122,13 @@ def spread_report(
     in_time = in_time[kept[in_time]]
     series = series_codes(table, repeats)
     values, groups = duration_us[in_time], repeats[in_time]
-    intervals = repeat_intervals(values, groups, series[in_time], runs[in_time], level).reindex(
-        codes
-    )
+    intervals = repeat_intervals(
+        values,
+        groups,
+        series[in_time],
+        runs[in_time],
+        level,
+    ).reindex(codes)
     drift = drift_of_medians(values, groups, level).reindex(codes)
     half_us = np.zeros(len(first))
     np.maximum.at(half_us, repeats, resolution_ns / 2e3)
@@ -148,7 +152,15 @@ def spread_report(
         f"{REMOVED}{why}": np.bincount(repeats[reason == why], minlength=len(first))
         for why in dict.fromkeys(reason[~kept].tolist())
     }
-    report = pd.DataFrame({**words, **launch, **numbers, **removed}, index=codes)
+    report = pd.DataFrame(
+        {
+            **words,
+            **launch,
+            **numbers,
+            **removed,
+        },
+        index=codes,
+    )
     return report.sort_values("total_us", ascending=False, kind="stable")
 
 

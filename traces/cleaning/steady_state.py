@@ -147,7 +147,14 @@ def _notes(table: pd.DataFrame, rule: str) -> tuple[Remark, ...]:
     notes = []
     if kept < PROTOCOL:
         text = f"{counted(kept, 'step')} kept: repeat the run for {PROTOCOL} or more"
-        notes.append(remark("few-steps-kept", text, steps=kept, wanted=PROTOCOL))
+        notes.append(
+            remark(
+                "few-steps-kept",
+                text,
+                steps=kept,
+                wanted=PROTOCOL,
+            )
+        )
     if rule == STABLE and len(table) < FEWEST:
         text = f"{counted(len(table), 'step')}: too few to leave out the first and the last"
         notes.append(remark("too-few-steps-to-trim", text, steps=len(table)))
