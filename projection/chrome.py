@@ -69,26 +69,24 @@ class _Slice(msgspec.Struct, tag_field="ph", tag="X", gc=False):
     args: _Arguments | _CallArguments
 
 
-class _FlowStart(msgspec.Struct, tag_field="ph", tag="s", gc=False):
+class _Flow(msgspec.Struct, gc=False):
+    """An arrow."""
+
+    id: int
+    pid: int
+    tid: int
+    ts: float
+    name: str = "ac2g"
+    cat: str = "ac2g"
+
+
+class _FlowStart(_Flow, tag_field="ph", tag="s", gc=False):
     """The beginning of an arrow, on a call."""
 
-    id: int
-    pid: int
-    tid: int
-    ts: float
-    name: str = "ac2g"
-    cat: str = "ac2g"
 
-
-class _FlowEnd(msgspec.Struct, tag_field="ph", tag="f", gc=False):
+class _FlowEnd(_Flow, tag_field="ph", tag="f", gc=False):
     """The end of an arrow, on the activity that begins there."""
 
-    id: int
-    pid: int
-    tid: int
-    ts: float
-    name: str = "ac2g"
-    cat: str = "ac2g"
     bp: str = "e"
 
 
@@ -288,9 +286,7 @@ class _Timeline:
                 )
             )
 
-    def _arrows(
-        self, cpu: Tracks, gpu: Tracks
-    ) -> Iterator[Sequence[_FlowStart] | Sequence[_FlowEnd]]:
+    def _arrows(self, cpu: Tracks, gpu: Tracks) -> Iterator[Sequence[_Flow]]:
         """Yield an arrow from its call to each activity that has one: all beginnings, then all ends."""
         activity, call = launches(self.activities, self.calls)
         numbers = np.arange(1, len(call) + 1)

@@ -130,31 +130,26 @@ from ..hardware.networks import NODE_GPUS
 from ..operators.work import as_numbers
 from ..remarks import Remark, remark
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
+(
+    ALL_REDUCE,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    BROADCAST,
+    REDUCE,
+    SCATTER,
+    GATHER,
+    SEND_RECV,
+) = COLLECTIVES = (
     "all_reduce",
     "all_gather",
     "reduce_scatter",
     "all_to_all",
-)
-BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV = (
     "broadcast",
     "reduce",
     "scatter",
     "gather",
     "send_recv",
-)
-COLLECTIVES: Final = (
-    *(
-        ALL_REDUCE,
-        ALL_GATHER,
-        REDUCE_SCATTER,
-        ALL_TO_ALL,
-        BROADCAST,
-        REDUCE,
-        SCATTER,
-        GATHER,
-        SEND_RECV,
-    ),
 )
 """Every collective that has cost terms, one name for what PyTorch, NCCL, RCCL and Chakra write
 differently. A barrier is an all-reduce of one element."""

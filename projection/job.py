@@ -6,7 +6,7 @@ from there to its own end, which alone is projected (`collective_laws`). A faste
 transfers, a faster straggler what the others wait.
 
 `project_job` matches the collectives (`match`), projects every rank's trace (`whole_trace`) and
-plays them together (`replay_together`): with the measured times that gives the measurement.
+plays them together (`Together`): with the measured times that gives the measurement.
 
 A collective is identified by its group of ranks (by the group's size, where the trace has neither name
 nor members) and its number in that group: the one that the producer counted (`group_number`) where
@@ -320,8 +320,14 @@ PARTS: Final = {
 """What the time of a rank is made of -> its name: a moment counts for the first of them that is going on."""
 
 
-class _Together:
-    """Replays of several ranks under way: each goes on until it needs the end of a collective."""
+class Together:
+    """Replays of several ranks under way: each goes on until it needs the end of a collective.
+
+    ``durations``, of shape (n,) each, are those of the activities, of collectives that meet their
+    transfers: from the arrival of the last rank on. ``cpu`` is the time of each CPU's work,
+    relative to the measured; ``paces`` are times of unknown cause of each graph, which ``drawn``
+    multiplies.
+    """
 
     def __init__(
         self,
@@ -351,7 +357,10 @@ class _Together:
             self.events.append(sorted(events + player.cuts()))
 
     def play(self) -> list[Times]:
-        """Play all meetings, then the rest."""
+        """Return when everything happens on every rank.
+
+        Raises DataError: the ranks' orders of collectives contradict each other.
+        """
         for number in self.meetings.order:
             self._meet(int(number))
         for rank in range(len(self.players)):
@@ -419,24 +428,6 @@ class Meetings:
         """Return meeting and activity of all meetings of a graph."""
         mine = self.rank == rank
         return list(zip(self.meeting[mine].tolist(), self.row[mine].tolist(), strict=True))
-
-
-def replay_together(
-    graphs: Sequence[Graph],
-    durations: Sequence[FloatArray],
-    meetings: Meetings,
-    cpu: Sequence[float],
-    paces: Sequence[Pace] | None = None,
-    drawn: float = 1.0,
-) -> list[Times]:
-    """Return when everything happens on every rank.
-
-    ``durations``, of shape (n,) each, are those of the activities, of collectives that meet their
-    transfers: from the arrival of the last rank on. ``cpu`` is the time of each CPU's work,
-    relative to the measured; ``paces`` are times of unknown cause of each graph, which ``drawn``
-    multiplies. A DataError says that the ranks' orders of collectives contradict each other.
-    """
-    return _Together(graphs, durations, meetings, cpu, paces, drawn).play()
 
 
 @dataclass(frozen=True)
@@ -526,9 +517,8 @@ class Job:
     def times(self) -> list[Times]:
         """The replay of all ranks together on the target."""
         graphs = [one.target_graph for one in self.projections]
-        return replay_together(
-            graphs, self._durations, self.meetings, [one.cpu for one in self.projections]
-        )
+        cpu = [one.cpu for one in self.projections]
+        return Together(graphs, self._durations, self.meetings, cpu).play()
 
     @property
     def measured_us(self) -> float:
@@ -678,7 +668,8 @@ class Job:
             cpu.append(one.cpu * draw.get(CPU, 1.0) * draw.get(PROFILER, 1.0))
         graphs = [one.target_graph for one in self.projections]
         paces = [pace_of(one) for one in self.projections]
-        times = replay_together(graphs, durations, self.meetings, cpu, paces, draw.get(GAPS, 1.0))
+        together = Together(graphs, durations, self.meetings, cpu, paces, draw.get(GAPS, 1.0))
+        times = together.play()
         return self._span([(one.start_ns[0], one.end_ns[0]) for one in times])
 
     @cached_property
