@@ -457,12 +457,21 @@ def learnt_document(model: ServingModel) -> Document:
         "last row; of a known setting more is, so that it is narrower. An answer has the narrower.",
     )
     settings = model.calibrated_settings
-    title = f"{counted(len(model.runs), 'run')}, {counted(settings, 'setting')} with two or more of your own"
+    published = model.about.get("own_from", len(model.runs))
+    runs = counted(len(model.runs) - published, "own run")
+    title = (
+        f"{runs}, {counted(settings, 'setting')} with two or more; beside {published:,} published"
+    )
     spreads = {}
     for time, fit in model.fits.items():
         spreads[time] = {name: list(both) for name, both in fit.spreads.items()}
     refused, notes = dict(model.about.get("refused", {})), list(model.about.get("notes", ()))
-    own = {"runs": len(model.runs), "own": settings, "spreads": spreads}
+    own = {
+        "runs": len(model.runs),
+        "own": settings,
+        "published": published,
+        "spreads": spreads,
+    }
     return Document(
         title=title,
         opening=[losses(refused, notes)],

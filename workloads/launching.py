@@ -8,6 +8,7 @@ from typing import Final
 import pandas as pd
 
 from . import known_models
+from .architecture import Architecture
 from .deployments import Question
 from .setting import WIDE, Setting, most_weights
 
@@ -36,11 +37,13 @@ def serve_command(way: pd.Series, question: Question) -> str:
         return ""
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
-    quantised = str(way["dtype"]) == "fp8" and most_weights(question.model) != "fp8"
-    words = [*_MODEL[engine], known_models.hub_name(question.model)]
+    checkpoint = _checkpoint(way, question)
+    words = [*_MODEL[engine], known_models.hub_name(checkpoint)]
     words += _cut(engine, tp, dp, ep)
-    if quantised:
+    if str(way["dtype"]) == "fp8" and most_weights(checkpoint) != "fp8":
         words += ["--quantization", "fp8"]
+    if checkpoint != question.model and engine == "sglang":
+        words += ["--quantization", "modelopt_fp4"]
     if str(way["kv_dtype"]) == "fp8":
         words += _cache(engine)
     if question.memory_utilisation != Setting.memory_utilisation:
@@ -51,9 +54,8 @@ def serve_command(way: pd.Series, question: Question) -> str:
 def why_no_command(way: pd.Series, question: Question) -> str:
     """Return why options alone do not start a way, "" where they do."""
     engine, dtype = str(way["engine"]), str(way["dtype"])
-    stored = most_weights(question.model)
-    made_on_loading = dtype == "fp8" and engine in ("vllm", "sglang")
-    if dtype not in (stored, WIDE) and not made_on_loading:
+    if _checkpoint(way, question) is None:
+        stored = most_weights(question.model)
         return (
             f"a checkpoint quantised to {dtype} is needed, {engine} makes none of "
             f"{question.model.name} ({stored}) on loading"
@@ -63,6 +65,26 @@ def why_no_command(way: pd.Series, question: Question) -> str:
     if engine == "trtllm" and int(way["dp"]) > 1:
         return "TensorRT-LLM shares out attention by a file, not by options"
     return ""
+
+
+def _checkpoint(way: pd.Series, question: Question) -> Architecture | None:
+    """Return the model whose checkpoint a way loads, None where flopcast knows none.
+
+    The checkpoints in FP4 that it knows (``nvidia/DeepSeek-R1-NVFP4``) are in a format of NVIDIA's
+    GPUs.
+    """
+    model, dtype = question.model, str(way["dtype"])
+    if dtype in (most_weights(model), WIDE):
+        return model
+    if dtype == "fp8" and way["engine"] in ("vllm", "sglang"):  # which make it on loading
+        return model
+    makers = {gpu.name: gpu.vendor for gpu in question.gpus}
+    if makers[str(way["gpu"])] == "NVIDIA":
+        for name in known_models.quantised(model.name):
+            quantised = known_models.find(name)
+            if most_weights(quantised) == dtype == "fp4":
+                return quantised
+    return None
 
 
 def _cut(engine: str, tp: int, dp: int, ep: int) -> list[str]:

@@ -76,7 +76,7 @@ def test_two_choices_are_compared_way_by_way_however_they_were_saved(
 
 
 def test_saved_choices_without_a_price_are_compared_by_all_but_the_cost(tmp_path: Path) -> None:
-    asked = {"gpu": "MI300X", "gpus": 8, "rate": "1/s"}
+    asked = {"gpu": "MI300X", "gpus": 8, "rate": "1/s", "tuning": "tuned"}
     fc.forecast("llama-3.1-70b", **asked, ttft="2s").save(tmp_path / "free")
     fc.forecast("llama-3.1-70b", **asked, ttft="2s", price=2).save(tmp_path / "priced")
     for first in ("free", "priced"):
@@ -370,7 +370,7 @@ def test_a_slow_rate_is_a_request_alone_and_the_line_runs_the_way_that_leads() -
     slow = fc.forecast("deepseek-r1", gpu="MI355X", rate="2/h")
     assert isinstance(slow, fc.Deployments)
     assert slow.table.loc[0, "holds"] > 0.9
-    free = fc.forecast("llama-3.1-70b", gpu="MI355X", gpus=8, concurrency=[16, 64])
+    free = fc.forecast("llama-3.1-70b", gpu="MI355X", gpus=8, tp=[2, 4], concurrency=[16, 64])
     assert isinstance(free, fc.Deployments)
     usual = free.table[free.table["pace_ms"] == 50.0].iloc[0]
     assert f"-tp {usual['tp']:.0f}" in free.command

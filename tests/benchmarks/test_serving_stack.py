@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.benchmarks.serving_stack import Stack, chosen
+from flopcast.benchmarks.serving_stack import Stack, chosen, narrowest
 
 
 def stack(model: str, missed: list[float]) -> Stack:
@@ -38,3 +38,9 @@ def test_the_sizes_are_those_of_the_other_models() -> None:
     assert left[2] == pytest.approx([-0.3, -0.3], abs=0.01)
     left = chosen([stack("a", nothing), stack("b", nothing), stack("c", shifted)])
     assert left[2] == pytest.approx([0.3, 0.3])
+
+
+def test_the_two_that_narrow_most_are_those_that_share_most_with_the_others() -> None:
+    shares = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    pair = Stack("a", np.zeros(3), shares + 1e-3 * np.eye(3), np.zeros(3), (0, 1))
+    assert narrowest(pair).given in {(0, 2), (1, 2)}

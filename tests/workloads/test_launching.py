@@ -13,15 +13,15 @@ from flopcast.workloads.deployments import Question
 from flopcast.workloads.launching import serve_command
 
 
-def command(model: str, memory: float = 0.9, **way: Any) -> str:
+def command(model: str, memory: float = 0.9, gpu: str = "MI300X", **way: Any) -> str:
     question = Question(
         model=known_models.find(model),
-        gpus=(find("MI300X"),),
+        gpus=(find(gpu),),
         counts=(8,),
         memory_utilisation=memory,
     )
     plain = {"engine": "vllm", "dtype": "bf16", "kv_dtype": "bf16", "tp": 1, "dp": 1, "ep": 1}
-    return serve_command(pd.Series(plain | way), question)
+    return serve_command(pd.Series(plain | {"gpu": find(gpu).name} | way), question)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,19 @@ def command(model: str, memory: float = 0.9, **way: Any) -> str:
             "trtllm-serve meta-llama/Llama-3.1-8B --tp_size 2",
         ),
         ("llama-3.1-8b", {"engine": "trtllm", "dtype": "fp8"}, ""),
+        (
+            "deepseek-r1",
+            {"gpu": "B200 (HGX)", "dtype": "fp4", "tp": 8},
+            "vllm serve nvidia/DeepSeek-R1-NVFP4 -tp 8",
+        ),
+        (
+            "deepseek-r1",
+            {"gpu": "B200 (HGX)", "engine": "sglang", "dtype": "fp4", "tp": 8},
+            "python -m sglang.launch_server --model-path nvidia/DeepSeek-R1-NVFP4 --tp 8 "
+            "--quantization modelopt_fp4",
+        ),
+        ("deepseek-r1", {"gpu": "MI355X", "dtype": "fp4", "tp": 8}, ""),
+        ("llama-3.1-70b", {"gpu": "B200 (HGX)", "dtype": "fp4", "tp": 8}, ""),
         (
             "deepseek-r1",
             {"engine": "atom", "dtype": "fp8", "kv_dtype": "fp8", "tp": 4, "dp": 2, "ep": 8},

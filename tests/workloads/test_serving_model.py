@@ -654,6 +654,22 @@ def test_stock_engines_are_slower_and_either_holds_both() -> None:
         assert upper[2] == pytest.approx(upper[1])
 
 
+def test_another_cut_of_a_model_that_was_run_is_as_sure_as_a_new_setting() -> None:
+    """The model says itself how its stack is set up: what varies between models is not on top."""
+    whole = shipped()
+    runs = asked(*({"model": "mixtral-8x7b", "concurrency": users} for users in (4, 64)))
+    own = whole.calibrated(runs.assign(tpot_ms=1.1 * whole.served(runs).tpot_ms))
+    cuts = asked(
+        {"model": "mixtral-8x7b", "tp": 4},
+        {"model": "mixtral-8x7b", "device": "B200 (HGX)", "tp": 4},
+    )
+    served = own.served(cuts)
+    spread, _ = whole.fits["tpot_ms"].spreads["NVIDIA: new setting"]
+    assert served.from_runs == (False, False)
+    assert served.tpot_spread[0] < served.tpot_spread[1]
+    assert served.tpot_spread[0] <= max(spread, whole.fits["tpot_ms"].spreads[NEW_RELEASE][0])
+
+
 SETTINGS = [
     {"device": device, "model": model, "engine": engine, "concurrency": users, "input_len": prompt}
     for device in ("MI300X", "MI355X", "H200 SXM", "B200 (HGX)")
