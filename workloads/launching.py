@@ -33,11 +33,11 @@ def serve_command(way: pd.Series, question: Question) -> str:
     0.4 and later, TensorRT-LLM 1.0 and later and ATOM of 2026. TensorRT-LLM and ATOM read formats of
     weights from the checkpoint, and TensorRT-LLM shares out attention by a file: such ways have no line.
     """
-    if why_no_command(way, question):
+    checkpoint = _checkpoint(way, question)
+    if checkpoint is None or why_no_command(way, question):
         return ""
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
-    checkpoint = _checkpoint(way, question)
     words = [*_MODEL[engine], known_models.hub_name(checkpoint)]
     words += _cut(engine, tp, dp, ep)
     if str(way["dtype"]) == "fp8" and most_weights(checkpoint) != "fp8":

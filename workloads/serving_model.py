@@ -662,8 +662,8 @@ class ServingModel:
         else:
             tuned = "as tuned, "
         as_it_comes = ""
-        stock = (served.tpot_longer > 0.0) & ~served.either
-        if stock[at].all():
+        law = served.law("tpot_ms")
+        if ((law.longer > 0.0) & ~law.either)[at].all():
             times = []
             for time in TIMES:
                 ends = served.law(time).quantiles(ENDS) / getattr(served, time)[:, None]
