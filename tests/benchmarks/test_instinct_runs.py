@@ -17,6 +17,7 @@ from flopcast.benchmarks.instinct_runs import (
     settings,
     under_conditions,
 )
+from flopcast.benchmarks.serving_model import stock_runs
 
 RUN: dict[str, Any] = {
     "source": "ROCm/ATOM@gh-pages", "date": "2026-05-24", "engine_version": np.nan, "kv_precision": np.nan, "gpu": "MI355X", "gpus": 8, "model": "dsr1", "precision": "fp4", "engine": "atom-vllm",
@@ -56,6 +57,14 @@ def test_copies_of_the_attention_and_stock_engines_are_told_apart(tmp_path: Path
     found = settings(tmp_path).set_index("tuned")
     assert found.loc[True, ["tp", "dp", "ep"]].tolist() == [1.0, 8.0, 8.0]
     assert found.loc[False, ["tp", "dp", "dtype_b"]].tolist() == [8.0, 1.0, "fp8"]
+
+
+def test_a_stock_run_under_two_names_of_one_model_is_taken_once(tmp_path: Path) -> None:
+    stock = RUN | {"source": "sgl-project/sgl-cookbook", "engine": "sglang", "precision": "int4"}
+    copies = [stock | {"model": "Kimi-K2.5"}, stock | {"model": "Kimi-K2.6"}]
+    other = stock | {"model": "Kimi-K2.6", "concurrency": 32, "tpot_ms_mean": 11.0}
+    written(tmp_path, TABLE, [*copies, other])
+    assert stock_runs(tmp_path)["tpot_ms"].tolist() == [10.0, 11.0]
 
 
 def test_drift_is_that_of_nights_far_apart(tmp_path: Path) -> None:
