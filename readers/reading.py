@@ -705,7 +705,7 @@ def _tables(
             if column not in possible:
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, possible)}"
                 raise ParameterError("default", problem)
-    filled = list[list[RawTable]]()
+    filled = list[list[pd.DataFrame]]()
     for raws in tables.values():
         with_rows = [raw for raw in raws if len(raw)]
         if with_rows:

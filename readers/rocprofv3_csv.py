@@ -610,13 +610,16 @@ _NUMBERS_OF_AGENTS = (
 )
 
 
+def _or_none(numbers: pd.Series) -> list[int | None]:
+    return [None if number is pd.NA else int(number) for number in numbers]
+
+
 def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
     """Return the GPUs that the lists of agents name, and remarks on what they are called."""
     gpus: list[rocprofv3.Agent] = []
     remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
-        columns = map(table.integers, _NUMBERS_OF_AGENTS)
-        numbers = [column.to_numpy(object, na_value=None) for column in columns]
+        numbers = [_or_none(table.integers(name)) for name in _NUMBERS_OF_AGENTS]
         described = map(table.words, ("agent_type", "name", "product_name"))
         lines: Iterator[tuple[Any, ...]] = zip(*numbers, *described, strict=True)
         for node, logical, of_type, version, cus, kind, name, product in lines:
