@@ -278,6 +278,8 @@ def _cached(name: str) -> Path | None:
     folder = (
         Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
     )
+    if not isdir(folder):
+        return None
     main = folder / "refs" / "main"
     if main.is_file():
         file = folder / "snapshots" / main.read_text(encoding="utf-8").strip() / "config.json"
