@@ -18,8 +18,8 @@ ROOT: Final = Path(__file__).parents[1]
 WORKED_OUT: Final = object()
 """Stands for a default that the source does not state as a literal: the function's own is taken."""
 _IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
-_IMPORTS: Final = re.compile(r"^from (\.+)([\w.]*) import (\((?:[^()]|\n)*\)|[^\n]*)", re.MULTILINE)
-_DEFAULT: Final = re.compile(r"\bdefault[ =](.+)")
+_IMPORTS: Final = re.compile(r"^from (\.++)([\w.]*+) import (\([^()]*+\)|[^\n]*+)", re.MULTILINE)
+_DEFAULT: Final = re.compile(r"\bdefault[ =]([^\n]++)")
 _ENTRY: Final = re.compile(
     r"^(\*?\w+(?:, \*?\w+)*)(?: : ([^\n]+))?\n((?: [^\n]*\n|\n)+)", re.MULTILINE
 )
