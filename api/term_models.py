@@ -167,7 +167,7 @@ def scale_terms(
     if measure not in ("mean", "median"):
         raise ParameterError("measure", f"must be mean or median, got {measure!r}")
     renames = values.assigned("rename", rename)
-    given = values.assigned("at", at)
+    given: Mapping[str, Any] = at if isinstance(at, Mapping) else values.assigned("at", at)
     wanted = values.names("region", region)
     experiment = read_experiment(Path(data))
     names = tuple(renames.get(name, name) for name in experiment.parameters)

@@ -123,7 +123,9 @@ CURES = {
 """Code -> what to do, where what is said does not end with it."""
 
 
-_CALL = re.compile(r"\b(remark|Alike)\(")
+_PLACES = {"remark": 0, "Alike": 0, "findings_on": 1}
+"""What makes a finding -> the place of its code among the arguments; its text is the next."""
+_CALL = re.compile(rf"\b({'|'.join(_PLACES)})\(")
 
 
 @cache
@@ -146,10 +148,12 @@ def findings() -> dict[str, tuple[str, str]]:
             functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
             for function in (*(one for one in functions if _within(one, lines)), tree):
                 for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
-                    if getattr(call.func, "id", "") in ("remark", "Alike") and call.args:
-                        code = _code(call.args[0], module)
-                        if code is not None and code not in findings_of:
-                            findings_of[code] = (area, _said(call, function))
+                    place = _PLACES.get(getattr(call.func, "id", ""))
+                    if place is None or len(call.args) <= place:
+                        continue
+                    code = _code(call.args[place], module)
+                    if code is not None and code not in findings_of:
+                        findings_of[code] = (area, _said(call, place + 1, function))
             if listed:
                 for code, said in _listed(tree):
                     findings_of.setdefault(code, (area, said))
@@ -206,9 +210,11 @@ def _code(node: ast.expr, module: str) -> str | None:
     return None
 
 
-def _said(call: ast.Call, function: ast.AST) -> str:
-    """Return the text of a remark; of a name that which it was last given before."""
-    node = call.args[1] if len(call.args) > 1 else ast.Constant("…")
+def _said(call: ast.Call, place: int, function: ast.AST) -> str:
+    """Return the text of a remark, an argument; of a name that which it was last given before."""
+    node: ast.expr = ast.Constant("…")
+    if len(call.args) > place:
+        node = call.args[place]
     if isinstance(node, ast.Name):
         given = [
             one.value

@@ -157,10 +157,10 @@ def _traces(
 
 def _place(sources: pd.Series) -> NDArray[np.int64] | None:
     """Return where each row stands in the data: by file, then by line; None where a source has no line."""
-    parts = sources.str.extract(r"^(?P<file>.*?)(?P<line>\d+)$")
+    parts = sources.str.extract(r"^(?P<file>.*\D)?(?P<line>\d+)$")
     if parts["line"].isna().any():
         return None
-    order = pd.DataFrame({"file": parts["file"], "line": parts["line"].astype(int)})
+    order = pd.DataFrame({"file": parts["file"].fillna(""), "line": parts["line"].astype(int)})
     sorted_rows = order.sort_values(["file", "line"], kind="stable").index.to_numpy()
     place = np.empty(len(order), dtype=np.int64)
     place[sorted_rows] = np.arange(len(order))

@@ -434,7 +434,7 @@ def profile_files(
     Parameters
     ----------
     log : path
-        CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.
+        CSV or Parquet: gpu_ns, component, power_w; or a log of nvidia-smi or amd-smi.
     executions : path
         Table with start_ns, end_ns, kernel; also run, execution, class.
     clocks : path, optional

@@ -467,7 +467,10 @@ def spoiled_timestamps(
     )
     return findings_on(
         int(times.spoiled.sum()),
-        *("spoiled-timestamps", text, "error", table.place(times.spoiled)),
+        "spoiled-timestamps",
+        text,
+        "error",
+        table.place(times.spoiled),
         written="exponent",
         remedy=remedy,
         other=other,

@@ -244,7 +244,10 @@ class CsvTable:
         text = "lines with more or fewer fields than the header (cut off?): left out"
         self.findings += findings_on(
             sum(broken.values()),
-            *("broken-lines", text, "warning", f"{self.file.label}:{min(broken, default=0)}"),
+            "broken-lines",
+            text,
+            "warning",
+            f"{self.file.label}:{min(broken, default=0)}",
             by="rocprofv3",
         )
         columns = map(_whole_array, rows.unify_dictionaries().columns)
@@ -788,7 +791,10 @@ def _untimed(run: Run) -> list[Finding]:
     )
     return findings_on(
         sum(map(len, tables)),
-        *("counters-without-times", text, "warning", tables[0].file.label),
+        "counters-without-times",
+        text,
+        "warning",
+        tables[0].file.label,
         lacking="kernel trace",
         counted="rows",
     )
@@ -895,7 +901,10 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
         text = "counter values without the number of a dispatch: left out"
         findings += findings_on(
             int(numbers.isna().sum()),
-            *("unmatched-pass", text, "warning", table.file.label),
+            "unmatched-pass",
+            text,
+            "warning",
+            table.file.label,
             why="no number",
         )
         passes.append(Pass(values[numbers.notna()].reset_index(drop=True), table.file.label))

@@ -54,10 +54,11 @@ from .formats import (
     shortened,
     significant,
 )
-from .layouts import laid_out, wording
+from .layouts import laid_out
 from .predictions import workload
 from .run_folder import Metrics, simplest
 from .training import asked, by_part, left_out, metric, title
+from .wording import wording
 
 DRAWN: Final = 20  # answers that a figure compares
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal

@@ -36,8 +36,8 @@ from .document import (
 )
 from .figures import NEUTRAL, OTHERS, SELECTED, log_axes, name_line, styled
 from .formats import NONE, counted, figure, share
-from .layouts import wording
 from .static_figures import Drawing
+from .wording import wording
 
 SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)

@@ -47,8 +47,8 @@ from .document import (
 )
 from .figures import NEUTRAL, OTHERS, SELECTED, cycled, log_axes, name_line, styled
 from .formats import alike, counted, escape, figure, formatted, share
-from .layouts import wording
 from .static_figures import Drawing
+from .wording import wording
 
 SPREAD_OF: Final = (
     "spread."  # how columns of a table of forecasts begin that say where the intervals come from

@@ -83,13 +83,8 @@ _UNSTATED: Final[tuple[Any, ...]] = ("", "", {})
 
 
 @cache
-def _declared(name: str) -> dict[str, dict[str, Any]]:
-    return tomllib.loads((Path(__file__).parent / name).read_text("utf-8"))
-
-
-def wording(topic: str) -> dict[str, str]:
-    """Return what the codes or fields of a topic are called, in the order in which they are shown."""
-    return _declared("words.toml")[topic]
+def _declared() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((Path(__file__).parent / "layouts.toml").read_text("utf-8"))
 
 
 def laid_out(
@@ -108,7 +103,7 @@ def laid_out(
     """
     layout: dict[str, Any] = {
         key: value.format_map(words or {}) if isinstance(value, str) else value
-        for key, value in _declared("layouts.toml")[name].items()
+        for key, value in _declared()[name].items()
     }
     if isinstance(source, pd.DataFrame):
         source = source.to_dict("records")

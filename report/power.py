@@ -49,8 +49,9 @@ from .document import (
 )
 from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, panels, stroke, styled
 from .formats import escape, formatted, significant
-from .layouts import laid_out, wording
+from .layouts import laid_out
 from .static_figures import Drawing
+from .wording import wording
 
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
 _HEADLINES: Final = 4  # kernels in the first screen

@@ -52,7 +52,7 @@ from .document import (
 )
 from .formats import NONE, counted, data_size, duration, formatted, share, shortened
 from .kernel_figures import roofline_figure, timeline_figure
-from .layouts import kind_of_names, laid_out, texts_of, wording
+from .layouts import kind_of_names, laid_out, texts_of
 from .predictions import workload
 from .projection_figures import (
     advice_figure,
@@ -64,6 +64,7 @@ from .projection_figures import (
     sweep_figures,
     tornado_figure,
 )
+from .wording import wording
 
 WAYS: Final = wording("projection-ways")
 SHOWN = 8  # rows of the tornado, kernels, streams, steps and remarks that are printed

@@ -13,7 +13,7 @@ from ..operators.operators import ALIASES, OPS
 from ..output import SCHEMA
 from .document import JSON, Cell, Column, Document, Row, Section, Table, columns, lines, rows
 from .formats import NONE, share
-from .layouts import wording
+from .wording import wording
 
 MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .layouts import wording
+from .wording import wording
 
 _KEYWORDS: Final = wording("spelling-keywords")
 

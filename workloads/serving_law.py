@@ -55,9 +55,9 @@ class Law:
     --------
     >>> law = Law.of(10.0, 0.2, np.array([0.0, 0.5, 0.5]), np.array([False, False, True]))
     >>> law.quantiles([0.0]).round(1).ravel().tolist()
-    [10.0, 14.4, 12.0]
+    [10.0, 14.6, 12.1]
     >>> law.chance(15.0).round(2).tolist()
-    [0.98, 0.54, 0.77]
+    [0.98, 0.52, 0.67]
     """
 
     middle: FloatArray

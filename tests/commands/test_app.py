@@ -240,7 +240,7 @@ def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcomman
     [
         ("power", "plan", "--kernel-us", "120us"),
         ("train", "--seed", "-1"),
-        ("power", "record", "--logger", "nvidia"),
+        ("power", "record", "--out", "recorded", "--logger", "nvidia"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_in_plain_words(words: tuple[str, ...]) -> None:

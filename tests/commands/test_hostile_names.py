@@ -127,7 +127,6 @@ def ones_own(folder: Path) -> Path:
         ("fidelity FILE --steps-per-trace 1 --unprofiled-us 2000", trace),
         ("scale predict FILE --fit 8,16 --out OUT", sizes),
         ("scale terms FILE --at x=100 --at y=10 --out OUT", regions),
-        ("gpus FILE", ones_own),
     ],
 )
 def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) -> None:
@@ -157,6 +156,7 @@ def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) ->
     [
         "ingest HOSTILE",
         "gpus HOSTILE",
+        "gpus OWN",
         "train HOSTILE",
         "train --where HOSTILE=1",
         "predict HOSTILE HOSTILE",
@@ -166,9 +166,10 @@ def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) ->
         "scale devices HOSTILE HOSTILE",
     ],
 )
-def test_no_error_repeats_a_name_that_steers(line: str) -> None:
+def test_no_error_repeats_a_name_that_steers(line: str, tmp_path: Path) -> None:
     words = (
         line.replace("STORED", str(STORED))
+        .replace("OWN", str(ones_own(tmp_path)))
         .replace("HOSTILE", HOSTILE)
         .replace("NOTUTF8", "\udcff")
         .split(" ")

@@ -11,7 +11,8 @@ import pytest
 
 import flopcast.report.layouts as layouts
 from flopcast.report.document import Kind
-from flopcast.report.layouts import FORMS, laid_out, texts_of, wording
+from flopcast.report.layouts import FORMS, laid_out, texts_of
+from flopcast.report.wording import wording
 
 LAYOUTS = tomllib.loads(Path(layouts.__file__).with_name("layouts.toml").read_text("utf-8"))
 
