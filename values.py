@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -198,7 +199,7 @@ def assigned(
 ) -> dict[str, str]:
     """Return ``NAME=VALUE``, several of it, or a mapping as a dictionary of texts; nothing for None.
 
-    A value may hold further equals signs; a name has one value. A number of a mapping is its text.
+    A value may hold further equals signs; a name has one value. A number or a path of a mapping is its text.
 
     >>> assigned("unit", ["time=ms", "power=W"])
     {'time': 'ms', 'power': 'W'}
@@ -208,8 +209,8 @@ def assigned(
     pairs: dict[str, str] = {}
     if isinstance(given, Mapping):
         for name, value in given.items():
-            if not isinstance(value, str | Real):
-                problem = f"must be text or a number for {name}, got {value!r:.60}"
+            if not isinstance(value, str | Real | PathLike):
+                problem = f"must be text, a number or a file for {name}, got {value!r:.60}"
                 raise ParameterError(parameter, problem)
             pairs[name] = str(value)
         return pairs

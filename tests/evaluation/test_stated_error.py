@@ -150,7 +150,7 @@ def test_predictions_say_the_error_of_the_rows_that_are_asked_for(run: fc.Run) -
     assert stated[4096]["error"] == parts["up to 10"]["e_out"] > 2 * stated[1024]["error"]
     assert stated[4096]["rows"] == 3
     short = repr(run.document().short)
-    assert "Known groups of up to 10 trained rows: " in short
+    assert "up to 10 rows " in short
 
 
 def test_checks_and_advice_state_the_error_that_predictions_state(run: fc.Run) -> None:
