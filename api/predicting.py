@@ -112,6 +112,17 @@ def run_of(run: str | Path | RunLike) -> RunLike:
     raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
 
 
+def _stated(default: Assigned | None) -> tuple[dict[str, str], Any]:
+    """Return defaults as words, and what stands for the device: a GPU, a file or a name."""
+    given: Any = ""
+    if isinstance(default, Mapping):
+        given = default.get("device", "")
+        if isinstance(given, GPU):
+            default = {**default, "device": given.name}
+    stated = values.assigned("default", default)
+    return stated, given or stated.get("device", "")
+
+
 def on_user_gpu(
     model: TrainedModel, default: Assigned | None
 ) -> tuple[TrainedModel, dict[str, str]]:
@@ -120,8 +131,7 @@ def on_user_gpu(
     A run over all devices is asked of that GPU; of another the name alone matters. Raises
     DataError: the file cannot be read, or describes no GPU.
     """
-    stated = values.assigned("default", default)
-    given: Any = stated.get("device", "")
+    stated, given = _stated(default)
     if not isinstance(given, GPU | Path) and not str(given).casefold().endswith(".toml"):
         return model, stated
     gpu = device(given, "default")
@@ -251,7 +261,7 @@ def predict(
     target, fallback, target_cost = how.get("target"), how.get("fallback"), how.get("target_cost")
     where, keep = how.get("where"), how.get("keep", ())
     unit = values.assigned("unit", how.get("unit"))
-    default = values.assigned("default", how.get("default"))
+    default = how.get("default")
     rename = values.assigned("rename", how.get("rename"))
     check_level(interval, LEVELS[0], LEVELS[-1])
     if fallback not in (None, "law"):
@@ -275,9 +285,7 @@ def predict(
                 gpu = None
             else:
                 gpu = device(target, "target").name
-            stated = {}
-            for name, value in default.items():
-                stated[name] = value.name if isinstance(value, GPU) else str(value)
+            stated, _ = _stated(default)
             chosen, notes = read_rows(
                 tables,
                 where=where,
