@@ -1,4 +1,4 @@
-"""Training: measured runs to the best model, its out-of-sample evidence, and the folder that holds both."""
+"""Training: measured runs to the model of each question, with its out-of-sample evidence."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def train(
     where : mapping, or sequence of str, optional
         As for `read`.
     group : str or sequence of str, optional
-        Rows of one group are never split between folds. These columns make a group; by default what
+        Folds of new groups never split one. These columns make a group; by default what
         each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
         The measured column to scale: duration_us, energy_j, power_w, ... Energy and power have
@@ -157,8 +157,8 @@ def train(
         Do without these features: 'counter.TCC*'. Shell patterns; rows to predict need no such
         counters.
     quick : bool
-        Two fast models only. They are those of `models.suite.QUICK`, for an answer at once; its
-        notes name the others.
+        Few fast models only, for an answer at once. They are those of `models.suite.QUICK`;
+        the notes name the others.
     scheme : {"grouped", "kfold"}
         Which question comes first: new groups (grouped) or known ones (kfold). The best model of
         each is saved, and answers the rows of its question.
@@ -227,7 +227,7 @@ def train(
     if prior_run is not None:
         prior = as_prior(prior_run, comparison.target, metric)
     progress = progress or notebook_progress("training")
-    processes = 1 if quick else jobs  # two fast models are fitted before processes have started
+    processes = 1 if quick else jobs  # fast models are fitted before processes have started
 
     with workers(processes, cluster):
         measured = _measurements(given, comparison, listed, each=each, **reading)
@@ -268,7 +268,8 @@ def train(
         if trees:
             forests = by_trees(dataset, seed=seed, observers=_observers(kept, None, progress))
         here: AbstractContextManager[object] = nullcontext()
-        if quick or len(dataset) > LEARNT:  # each step asks for all rows: none goes to a cluster
+        # quick: in one process; many rows: each step asks for all, none goes to a cluster
+        if quick or len(dataset) > LEARNT:
             here = workers(processes)
         with here:
             model, ranked = fit_final(dataset, competition, seed=seed, report=progress)
@@ -301,7 +302,7 @@ def _measurements(
     wanted = list(dict.fromkeys([*names, *(gpu.name for gpu in listed)]))
     only = wanted
     if comparison.is_many and not listed:
-        only = []
+        only = []  # rows of all devices
     measured = load_measurements(given, devices=names, only=only, **reading)
     if listed:
         frames = [rows_of(measured.frame, name) for name in wanted]

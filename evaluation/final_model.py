@@ -409,8 +409,10 @@ def fit_final(
         steps, {question.scheme: question.dataset for question in questions}, report
     )
     ranked = [results.pop((shown.scheme, f"ranking by {model.name}")) for model in rankers]
-    first, *others = [question.answered(results) for question in questions]
-    final = replace(first, known=others[0] if others else None)
+    answers = {question.scheme: question.answered(results) for question in questions}
+    final = answers[schemes[0]]
+    if "grouped" in answers and "kfold" in answers:
+        final = replace(answers["grouped"], known=answers["kfold"])
     table = []
     if rank:
         table += ranking_by_rss(final.of(shown.scheme).estimator, shown.candidate)

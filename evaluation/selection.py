@@ -42,6 +42,7 @@ accurate cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (B
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -190,6 +191,7 @@ def select(
         table = errors.mean(axis=0)
         stopped = _stopped(partial, baselines, contenders)
         if stopped is not None:
+            # its errors stand for those of folds that were not run
             least = [int(np.argmin(losses.mean(axis=0)))]
             some = _errors(observed, stopped)
             missed = _losses(some, criterion)
@@ -200,18 +202,18 @@ def select(
         draws = _bootstrap(errors, code, chooser, replicates, seed)
     even = _votes(groups, "grouped")
     honest = draws.left_out_mean(errors, code)
-    near = np.argsort(table, kind="stable")[: max(3, -(-count // 3))]
+    near = np.argsort(table, kind="stable")[: max(3, math.ceil(count / 3))]
     interval = _interval(honest, draws.in_bag[:, [best, *near]], effective_groups(code), level)
-    least = 1.0
+    lowered = 1.0
     if folds is not None:
-        least = float(np.sqrt(1 - 1 / folds))
-    interval[0] *= least
+        lowered = float(np.sqrt(1 - 1 / folds))
+    interval[0] *= lowered
     stated = {}
     for part, rows in (parts or {"every": np.ones(len(code), dtype=bool)}).items():
         if rows.any():
             error = draws.left_out_mean(errors, code, rows.astype(np.float64))
             entry = _part(errors[rows][:, [best, *near]], code[rows], error)
-            stated[part] = {**entry, "least": least}
+            stated[part] = {**entry, "least": lowered}
     return {
         "name": names[best],
         "baseline": names[best] in baselines,

@@ -443,7 +443,7 @@ class KnownGroups:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the object of `to_dict`; a KeyError or TypeError if it is damaged."""
+        """Return the object of `to_dict`; a KeyError, TypeError or ValueError if it is damaged."""
         by = saved["by"]
         rows_of = {str(name): int(count) for name, count in saved["rows_of"].items()}
         if not all(count > 0 for count in rows_of.values()):

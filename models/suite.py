@@ -46,10 +46,8 @@ all models costs more than it finds. On the 429 embedded pairs alone, of 16 grou
 all of 26 models contending by 11.3; with the rows without a partner by 7.9 %."""
 POOLED = "Pooled/Prior"
 """What is taken of a prior and few rows unless another model is clearly better: they do not tell models apart."""
-FEW_ROWS, TREES_ROWS = (
-    150,
-    20,
-)  # up to here a prior and the rows are pooled; trees take part from here on
+FEW_ROWS = 150  # up to here a prior and the rows are pooled
+TREES_ROWS = 20  # trees take part from here on
 RELATIVE = "relative error"  # space of the models whose rows are weighted by 1/y²
 MANY_ROWS = 2000  # from here on models with inner folds use three instead of five, and forests fewer and coarser trees
 LARGE = 5000
@@ -136,8 +134,14 @@ def suite(
     The suite ``literature`` fits O'Neal's models in measured space to all columns, as published;
     ``default`` fits the same names to relative error or log time and adds what goes beyond. Of
     ``data``'s models ``names`` (all by default) are kept but for those ``without``; ``seed`` is
-    that of every model. Raises DataError: a suite or a model does not exist (the message lists
-    them), or none is left.
+    that of every model.
+
+    Raises
+    ------
+    DataError
+        A model does not exist; the message lists them.
+    ParameterError
+        There is no such suite, or no model is left.
     """
     members = _members(kind, data, seed)
     names_of_suite = list(members)

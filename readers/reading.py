@@ -1008,7 +1008,10 @@ def _leave_out(
 def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -> pd.DataFrame:
     """Remark on repeats and on outliers; return the outliers, the largest deviation first."""
     if repeats.repeats:
-        account.add(REPEATS_STAY, 1) if each else account.add(REPEATS_MERGED, repeats.repeats)
+        if each:
+            account.add(REPEATS_STAY, 1)
+        else:
+            account.add(REPEATS_MERGED, repeats.repeats)
     for what, rows in remarks(spikes.odd, repeats.odd):
         account.add(what, rows)
     parts = [spikes.odd]

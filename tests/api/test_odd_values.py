@@ -84,7 +84,9 @@ def test_a_default_is_text_or_a_number() -> None:
         if isinstance(odd, str | int):
             assert fc.read(rows, default={"device": odd}).frame["device"].tolist() == [str(odd)]
             continue
-        with pytest.raises(ParameterError, match="default must be text, a number or a file for device"):
+        with pytest.raises(
+            ParameterError, match="default must be text, a number or a file for device"
+        ):
             fc.read(rows, default={"device": odd})
 
 
