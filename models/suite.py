@@ -478,8 +478,10 @@ def names_and_candidates(
     >>> names, [candidate.name for candidate in added]
     (['OLS'], ['Ridge', 'stiff'])
     """
-    if given is None or isinstance(given, str):
-        return values.names("models", given), []
+    if given is None:
+        return None, []
+    if isinstance(given, str):
+        given = values.names("models", given) or []
     if isinstance(given, BaseEstimator):
         given = [given]
     names: list[str] = []
@@ -489,7 +491,7 @@ def names_and_candidates(
             names.append(model)
         else:
             candidates.append(_of_user(model, [one.name for one in candidates]))
-    if candidates and EVERY in names:
+    if EVERY in names:
         return None, candidates
     return values.names("models", names), candidates
 

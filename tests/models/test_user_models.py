@@ -50,3 +50,8 @@ def test_a_fitted_model_that_is_no_plain_arrays_is_kept_in_memory() -> None:
     remark = kept_in_memory("boosted", HistGradientBoostingRegressor().fit(X, y))
     assert remark is not None
     assert remark.code == "kept-in-memory"
+
+
+@pytest.mark.parametrize("given", [None, "all", ["all"], "OLS,all"])
+def test_all_models_go_by_a_word_too(given: str | list[str] | None) -> None:
+    assert names_and_candidates(given) == (None, [])
