@@ -499,8 +499,10 @@ def _answer(one: Forecast, level: float) -> Headline:
             takes = "a step"
         elif setting.tuning == "stock":
             takes = "a step, of a framework as it comes"
-        else:
+        elif setting.tuning == "tuned":
             takes = "a step, as tuned by the vendor"
+        else:
+            takes = "a step tuned by the vendor; the interval holds frameworks as they come"
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 

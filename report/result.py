@@ -152,7 +152,9 @@ class Result:
                 answers.append(f"{head.about}: {head.rival} → {head.answer}")
             else:
                 answers.append(head.answer)
-        return f"<{type(self).__name__}: {'; '.join([whole.title, *answers])}>"
+        titles = [part.title for part in whole.opening if isinstance(part, Table)]
+        title = whole.title or "".join(titles[:1])
+        return f"<{type(self).__name__}: {'; '.join([title, *answers])}>"
 
     def _repr_html_(self) -> str:
         return framed(repr(self)[1:-1], self.table, answer=self.document())
