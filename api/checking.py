@@ -688,7 +688,10 @@ def advise(
         parts["basis"].to_numpy(dtype=object), parts["part"].to_numpy(dtype=object)
     )
     is_stated = np.isfinite(of_each)
-    of_each = np.where(is_stated, of_each, errors["unseen_error"])
+    outside = model.stated_errors.beyond
+    if outside is None:
+        outside = errors["unseen_error"]
+    of_each = np.where(is_stated, of_each, outside)
     expectation: dict[str, Any] = {
         **errors,
         "errors": of_each,

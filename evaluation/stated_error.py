@@ -174,6 +174,14 @@ class StatedErrors:
                 errors[(basis == kind[0]) & (names == kind[1])] = part.e_out
         return errors
 
+    @property
+    def beyond(self) -> float | None:
+        """The error of new groups' rows beyond the range of all others, percent; None where it was not told apart."""
+        part = (self.of_basis.get(NEW_GROUP) or {}).get(BEYOND)
+        if part is None:
+            return None
+        return part.e_out
+
     def _part(self, basis: str, name: str) -> Part | None:
         parts = self.of_basis.get(basis) or {}
         if basis != KNOWN_GROUP:

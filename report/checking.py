@@ -538,7 +538,8 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         said += ": more rows of these groups are not expected to change it"
     if report["not_stated"]:
         unstated = counted(report["not_stated"], "candidate")
-        said += f"; {unstated}, of which no error is stated, taken to err as new groups do"
+        as_others = "as new groups beyond the trained range did, if that was told"
+        said += f"; {unstated}, of which no error is stated, taken to err {as_others}"
     wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []
     names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]
