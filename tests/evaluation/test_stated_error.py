@@ -172,7 +172,6 @@ def test_checks_and_advice_state_the_error_that_predictions_state(run: fc.Run) -
     assert fc.needed(run, 1e-3).now == pytest.approx(of_new / 100)
 
 
-
 def test_the_error_beyond_the_range_is_that_of_new_groups_there() -> None:
     assert ERRORS.beyond == 40.0
     assert StatedErrors({"new group": {EVERY: FEW}}).beyond is None
