@@ -29,7 +29,7 @@ from ..evaluation.observers.budget import Budget
 from ..evaluation.observers.progress import Progress
 from ..evaluation.observers.resume import KeptFits
 from ..features.additions import Additions, Function
-from ..features.catalogue import RULE
+from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import GPU, Comparison
 from ..laws.user_law import Formula, titled
@@ -383,7 +383,7 @@ def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
         if one is None:
             continue
         note = None
-        rules = {f"{RULE}{law}" for law in _user_laws(one.fitted)}
+        rules = {f"{BASELINE_INPUT}{law}" for law in _user_laws(one.fitted)}
         if rules & set(one.fitted.recipe.columns):
             text = (
                 f"the law {one.name} was chosen and is in memory only, as it is code: this run "

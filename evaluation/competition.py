@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import DataError, FlopcastError, ParameterError, counted
-from ..features.catalogue import RULE
+from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import Dataset
 from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
@@ -97,12 +97,10 @@ class Competition:
     # is that of models
     selected: dict[str, dict[str, Any]]
     scheme: str  # under which the saved model is chosen
-    notes: tuple[
-        Remark, ...
-    ]  # ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``
-    laws: Mapping[
-        str, Candidate
-    ]  # the baselines as models to save, by name: of a feature, or a column `RULE`
+    # ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``
+    notes: tuple[Remark, ...]
+    # the baselines as models to save, by name: of a feature, or of a column `BASELINE_INPUT`
+    laws: Mapping[str, Candidate]
     campaigns: Campaigns | None = None  # of the groups; None where these are in no families
     new_campaign: NewCampaign | None = None
 
@@ -143,42 +141,42 @@ class Competition:
         Of many targets each row names its ``host`` and ``target``. Of a model that left early there
         are the rows of the folds before. Texts are categories: each is held once.
         """
-        texts = {
-            "group": pd.Categorical(dataset.groups)
-        }  # made before the numbers take their memory
+        # made before the numbers take their memory
+        texts = {"group": pd.Categorical(dataset.groups)}
         if HOST_DEVICE in dataset.rows:
-            texts |= {
-                "host": pd.Categorical(dataset.rows[HOST_DEVICE]),
-                "target": pd.Categorical(dataset.rows["device"]),
-            }
+            texts["host"] = pd.Categorical(dataset.rows[HOST_DEVICE])
+            texts["target"] = pd.Categorical(dataset.rows["device"])
         if "source" in dataset.rows:
             texts["source"] = pd.Categorical(dataset.rows["source"])
-        parts: list[tuple[str, str, FloatArray]] = []
+        schemes: list[str] = []
+        models: list[str] = []
+        rows: list[NDArray[np.intp]] = []
+        predicted: list[FloatArray] = []
+        folds: list[IntArray] = []
         for scheme, result in self.evaluation.schemes.items():
-            for every in (result.predictions, result.partial):
-                for name in every:
-                    parts.append((scheme, str(name), every[name].to_numpy()))
-        rows = [np.flatnonzero(np.isfinite(predicted)) for *_, predicted in parts]
-        at, sizes = np.concatenate(rows), [len(one) for one in rows]
-        columns: dict[str, Any] = {"row": at}
-        for column, names in (
-            ("scheme", [part[0] for part in parts]),
-            ("model", [part[1] for part in parts]),
-        ):
-            each: Any = pd.Categorical(names)
-            columns[column] = pd.Categorical.from_codes(
-                np.repeat(each.codes, sizes), dtype=each.dtype
-            )
-        each_row = [*zip(parts, rows, strict=True)]
-        columns["observed"] = dataset.y[at]
-        columns["predicted"] = np.concatenate([part[2][in_part] for part, in_part in each_row])
+            for table in (result.predictions, result.partial):
+                for model in table:
+                    values = table[model].to_numpy()
+                    asked = np.flatnonzero(np.isfinite(values))
+                    schemes.append(scheme)
+                    models.append(str(model))
+                    rows.append(asked)
+                    predicted.append(values[asked])
+                    folds.append(result.folds[asked])
+        at = np.concatenate(rows)
+        sizes = [len(asked) for asked in rows]
+        columns: dict[str, Any] = {
+            "row": at,
+            "scheme": _repeated(schemes, sizes),
+            "model": _repeated(models, sizes),
+            "observed": dataset.y[at],
+            "predicted": np.concatenate(predicted),
+        }
         columns["ape"] = ape(columns["observed"], columns["predicted"])
-        columns["fold"] = np.concatenate(
-            [self.evaluation[part[0]].folds[in_part] for part, in_part in each_row]
-        )
-        return pd.DataFrame(
-            columns | {name: words[at] for name, words in texts.items()}, copy=False
-        )
+        columns["fold"] = np.concatenate(folds)
+        for name, words in texts.items():
+            columns[name] = words[at]
+        return pd.DataFrame(columns, copy=False)
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.
@@ -189,23 +187,21 @@ class Competition:
         predictions = self.evaluation[self.scheme].predictions
         table = by_group(dataset.y, predictions[name], dataset.groups)[["group", "rows", "e_out"]]
         table = table.rename(columns={"rows": "n"})
-        ran = [c.name for c in self.baselines if c.name in predictions]
-        if ran:
-            best = min(
-                ran, key=lambda rule: float(np.mean(ape(dataset.y, predictions[rule].to_numpy())))
-            )
-            for column, rule in (("baseline_e_out", ran[0]), ("rule_e_out", best)):
-                errors = by_group(dataset.y, predictions[rule], dataset.groups).set_index("group")[
-                    "e_out"
-                ]
-                table[column] = table["group"].map(errors)
+        errors = {}
+        for baseline in self.baselines:
+            if baseline.name in predictions:
+                predicted = predictions[baseline.name].to_numpy()
+                errors[baseline.name] = float(np.mean(ape(dataset.y, predicted)))
+        if errors:
+            first = next(iter(errors))
+            best = min(errors, key=errors.__getitem__)
+            for column, rule in (("baseline_e_out", first), ("rule_e_out", best)):
+                rows = by_group(dataset.y, predictions[rule], dataset.groups)
+                table[column] = table["group"].map(rows.set_index("group")["e_out"])
             table["rule"] = best
         if self.campaigns is not None:
             table["campaign"] = self.campaigns.labels(table["group"])
-        result = []
-        for row in table.to_dict("records"):
-            result.append({str(key): value for key, value in row.items()})
-        return result
+        return _records(table)
 
     def by_pair(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out of a model per host and target, the worst first; none unless there are many targets."""
@@ -218,11 +214,20 @@ class Competition:
         table = pairs.groupby(["host", "target"], as_index=False).agg(
             n=("e_out", "size"), e_out=("e_out", "mean")
         )
-        table = table.sort_values("e_out", ascending=False, kind="stable")
-        result = []
-        for row in table.to_dict("records"):
-            result.append({str(key): value for key, value in row.items()})
-        return result
+        return _records(table.sort_values("e_out", ascending=False, kind="stable"))
+
+
+def _repeated(names: Sequence[str], times: Sequence[int]) -> pd.Categorical:
+    """Return a column that holds each name so many times."""
+    words: Any = pd.Categorical(names)
+    return pd.Categorical.from_codes(np.repeat(words.codes, times), dtype=words.dtype)
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    records = []
+    for row in table.to_dict("records"):
+        records.append({str(key): value for key, value in row.items()})
+    return records
 
 
 def compete(
@@ -261,123 +266,126 @@ def compete(
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
     if criterion not in CRITERIA:
         raise ParameterError("select", f"must be one of {', '.join(CRITERIA)}, got {criterion!r}")
-    ran: tuple[str, ...] = ()
+    quick_models: tuple[str, ...] = ()
     if quick:
-        models = ran = (*QUICK, *(of_prior(len(dataset)) if PRIOR in dataset.X else ()))
+        quick_models = QUICK
+        if PRIOR in dataset.X:
+            quick_models += of_prior(len(dataset))
+        models = quick_models
     contestants = []
     if models is None or models or not more:
         contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     if more:
-        check_names(more, [each.name for each in (*analytic, *contestants)])
+        check_names(more, [candidate.name for candidate in (*analytic, *contestants)])
     contestants = [*contestants, *more]
     schemes, notes = usable_schemes(dataset)
     if alone and scheme in schemes:
         schemes = (scheme,)
     if quick:
-        left_out = tuple(name for name in names_of(kind, columnar(dataset)) if name not in ran)
-        text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
-        notes.append(remark("quick", text, ran=ran, left_out=left_out))
+        notes.append(_quick(quick_models, names_of(kind, columnar(dataset))))
     elif models is None and kind == "default" and len(dataset) <= FEW_ROWS:
         notes.append(_few_rows(len(dataset), len(contestants)))
-    few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
-    if len(dataset) < few and (
-        remarks := joined(dataset.report.get("remarks", ()))
-    ):  # why there are so few
-        raise DataError(
-            f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: "
-            f"{remarks}"
-        )
-    single = len(pd.unique(dataset.groups)) <= 10  # each group is left out by itself
-    folds = {"kfold": few, "grouped": 10 if single else few}
-    notes += _sampled((*analytic, *contestants), len(dataset), few)
-    options: dict[str, Any] = {
+    folds = _folds(dataset)
+    notes += _sampled((*analytic, *contestants), len(dataset), folds["kfold"])
+    settings: dict[str, Any] = {
         "schemes": schemes,
         "folds": folds,
         "seed": seed,
         "tell_groups": ("grouped",),
     }
     with workers(1):  # laws are computed in less time than processes take to start
-        before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
-    preference = by_preference(contestants) if kind == "default" else None
+        of_laws = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **settings)
+    preference = None
+    if kind == "default":
+        preference = by_preference(contestants)
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
     repeats = repeats_of(dataset)
 
     def cannot_win(
         scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float
     ) -> list[str]:
-        options: dict[str, Any] = {"scheme": scheme, "margin": margin, **chosen_by}
-        problems = None if repeats is None else repeats.paired[rows]
+        problems = None
+        if repeats is not None:
+            problems = repeats.paired[rows]
         return hopeless(
-            dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options
+            dataset.y[rows],
+            predictions,
+            dataset.groups[rows],
+            problems=problems,
+            scheme=scheme,
+            margin=margin,
+            **chosen_by,
         )
 
     expensive = any(candidate.expensive for candidate in contestants)
     if kind == "default" and expensive and not by_candidate:
         observers = [EarlyStopping(cannot_win), *observers]
-    after = cross_validate(
-        dataset, contestants, **options, observers=observers, by_candidate=by_candidate
+    of_models = cross_validate(
+        dataset, contestants, **settings, observers=observers, by_candidate=by_candidate
     )
-    for result in before.schemes.values():
+    for result in of_laws.schemes.values():
         for row in result.rows:
             row["features_available"] = dataset.X.shape[1]
             if row["error"] is not None:
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
-    both = _merged(before, after)
-    names = [candidate.name for candidate in analytic]
+    evaluation = _merged(of_laws, of_models)
     families = families_of(dataset)
     selected = {}
-    for name in both.schemes:
-        contending = contenders(name, contestants) if kind == "default" else None
+    for each_scheme, result in evaluation.schemes.items():
+        may_be_chosen = None
+        if kind == "default":
+            may_be_chosen = contenders(each_scheme, contestants)
         campaigns = None
-        if name == "grouped" and families is not None and families.campaigns.enough:
+        if each_scheme == "grouped" and families is not None and families.campaigns.enough:
             campaigns = families.of_rows.paired
-        options = {**chosen_by, "parts": _parts(dataset, both[name].folds, name)}
-        if name == "kfold":
-            options["folds"] = len(np.unique(both[name].folds))
-        selected[name] = _selected(both, name, names, contending, campaigns, options)
-    notes += [
-        remark(
-            "baseline-wins",
-            f"no model is shown to err less than the simple rule {entry['name']!r} (scheme {name})",
-            scheme=name,
-            baseline=entry["name"],
+        fold_count = None
+        if each_scheme == "kfold":
+            fold_count = len(np.unique(result.folds))
+        selected[each_scheme] = _selected(
+            evaluation,
+            each_scheme,
+            [candidate.name for candidate in analytic],
+            may_be_chosen,
+            campaigns,
+            {
+                **chosen_by,
+                "parts": _parts(dataset, result.folds, each_scheme),
+                "folds": fold_count,
+            },
         )
-        for name, entry in selected.items()
-        if entry["baseline"]
-    ]
-    shown_scheme = scheme if scheme in schemes else schemes[0]
-    saved = dict[str, Candidate]()
-    for candidate in analytic:
-        name = candidate.estimator.get_params()["column"]
-        if name == REFERENCE:
-            scaled = dataset.reference.name
-        else:
-            scaled = name
-        column = _same_column(dataset.X, laws[name]) or f"{RULE}{scaled}"
-        saved[candidate.name] = replace(
-            candidate, estimator=clone(candidate.estimator).set_params(column=column)
-        )
+    for each_scheme, entry in selected.items():
+        if entry["baseline"]:
+            notes.append(_baseline_wins(each_scheme, entry["name"]))
+    if scheme not in schemes:
+        scheme = schemes[0]
     competition = Competition(
-        both, tuple(analytic), tuple(contestants), selected, shown_scheme, tuple(notes), saved
+        evaluation,
+        tuple(analytic),
+        tuple(contestants),
+        selected,
+        scheme,
+        tuple(notes),
+        _laws_to_save(dataset, laws, analytic),
     )
-    if families is None and "grouped" in both.schemes and not dataset.comparison.is_many:
-        predicted = both["grouped"].predictions[selected["grouped"]["name"]].to_numpy()
+    if families is None and "grouped" in evaluation.schemes and not dataset.comparison.is_many:
+        best = selected["grouped"]["name"]
+        predicted = evaluation["grouped"].predictions[best].to_numpy()
         errors = log_ratio(dataset.y, predicted)
         read = {str(name).partition("=")[0] for name in dataset.X if "=" in str(name)}
         trace = unstated_families(dataset.rows, dataset.groups, errors, read=read, seed=seed)
         if trace is not None:
             competition = replace(competition, notes=(*notes, trace))
-    if families is None or "grouped" not in both.schemes:
+    if families is None or "grouped" not in evaluation.schemes:
         return competition
     if not families.campaigns.enough:
         notes.append(families.campaigns.remark)
     new_campaign = None
     if len(families.campaigns.names) >= LEAST_LEFT_OUT:
-        rivals = [each for each in observers if not isinstance(each, EarlyStopping)]
+        to_the_end = [each for each in observers if not isinstance(each, EarlyStopping)]
         new_campaign = _of_new_campaigns(
-            dataset, competition, families.of_rows, seed=seed, observers=rivals
+            dataset, competition, families.of_rows, seed=seed, observers=to_the_end
         )
     return replace(
         competition,
@@ -385,6 +393,53 @@ def compete(
         campaigns=families.campaigns,
         new_campaign=new_campaign,
     )
+
+
+def _folds(dataset: Dataset) -> dict[str, int]:
+    """Return the number of folds under each scheme; a DataError if there are fewer rows than that."""
+    rows = len(dataset)
+    shuffled = 10
+    for more_than, fewer in FOLDS:
+        if rows > more_than:
+            shuffled = fewer
+    why_so_few = joined(dataset.report.get("remarks", ()))
+    if rows < shuffled and why_so_few:
+        raise DataError(
+            f"{shuffled}-fold cross-validation needs at least {shuffled} rows, there are {rows}: "
+            f"{why_so_few}"
+        )
+    by_group = shuffled
+    if len(pd.unique(dataset.groups)) <= 10:
+        by_group = 10  # each group is left out by itself
+    return {"kfold": shuffled, "grouped": by_group}
+
+
+def _quick(ran: tuple[str, ...], names: Sequence[str]) -> Remark:
+    left_out = tuple(name for name in names if name not in ran)
+    text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
+    return remark("quick", text, ran=ran, left_out=left_out)
+
+
+def _baseline_wins(scheme: str, baseline: str) -> Remark:
+    text = f"no model is shown to err less than the simple rule {baseline!r} (scheme {scheme})"
+    return remark("baseline-wins", text, scheme=scheme, baseline=baseline)
+
+
+def _laws_to_save(
+    dataset: Dataset, laws: pd.DataFrame, analytic: Sequence[Candidate]
+) -> dict[str, Candidate]:
+    """Return the baselines that read a feature where one has their values, else a column `BASELINE_INPUT`."""
+    saved = {}
+    for candidate in analytic:
+        name = candidate.estimator.get_params()["column"]
+        column = _same_column(dataset.X, laws[name])
+        if column is None and name == REFERENCE:
+            column = f"{BASELINE_INPUT}{dataset.reference.name}"
+        elif column is None:
+            column = f"{BASELINE_INPUT}{name}"
+        estimator = clone(candidate.estimator).set_params(column=column)
+        saved[candidate.name] = replace(candidate, estimator=estimator)
+    return saved
 
 
 def _parts(dataset: Dataset, folds: IntArray, scheme: str) -> dict[str, BoolArray]:
@@ -427,7 +482,7 @@ def _of_new_campaigns(
     """
     answering = competition.selected["grouped"]["name"]
     names = contenders("grouped", competition.models) or [answering]
-    options: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "schemes": (NEW_CAMPAIGN,),
         "seed": seed,
         "tell_groups": ("grouped", NEW_CAMPAIGN),
@@ -435,10 +490,10 @@ def _of_new_campaigns(
     }
     laws = replace(dataset, X=law_table(dataset), unpaired=None)
     with workers(1):
-        before = cross_validate(laws, competition.baselines, **options)
+        of_laws = cross_validate(laws, competition.baselines, **settings)
     fitted = [model for model in competition.models if model.name in {*names, answering}]
-    after = cross_validate(dataset, fitted, **options, observers=observers)
-    result = _merged(before, after)[NEW_CAMPAIGN]
+    of_models = cross_validate(dataset, fitted, **settings, observers=observers)
+    result = _merged(of_laws, of_models)[NEW_CAMPAIGN]
     if answering not in result.predictions:
         return None
     selected = select(
@@ -464,9 +519,10 @@ def _few_rows(rows: int, models: int) -> Remark:
 def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Remark]:
     """Return a remark where candidates, or intervals, learn from fewer than all of the ``rows`` that they might."""
     by_most: dict[int, list[str]] = {}
-    for one in candidates:
-        if one.most_rows is not None and one.most_rows < rows - rows // folds:
-            by_most.setdefault(one.most_rows, []).append(one.name)
+    for candidate in candidates:
+        most_rows = candidate.most_rows
+        if most_rows is not None and most_rows < rows - rows // folds:
+            by_most.setdefault(most_rows, []).append(candidate.name)
     if rows > LEARNT:
         by_most.setdefault(LEARNT, []).append("intervals")
     parts = [f"{', '.join(names)} from {limit:,}" for limit, names in sorted(by_most.items())]
@@ -480,22 +536,20 @@ def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Rem
 def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
     """Return the feature that holds these values; None where none does."""
     wanted = values.to_numpy(dtype=np.float64)
-    return next(
-        (str(name) for name in X if np.allclose(X[name].to_numpy(), wanted, rtol=1e-9, atol=0)),
-        None,
-    )
+    for name in X:
+        if np.allclose(X[name].to_numpy(), wanted, rtol=1e-9, atol=0):
+            return str(name)
+    return None
 
 
 def with_rule(dataset: Dataset, best: Candidate) -> Dataset:
     """Return the data set with the column that a simple rule reads, where the features do not have it."""
     column = best.estimator.get_params().get("column")
-    if not str(column).startswith(RULE):
+    if not str(column).startswith(BASELINE_INPUT):
         return dataset
-    recipe, name = dataset.recipe.with_rule(column), column.removeprefix(RULE)
-    values = dataset.laws.get(name, dataset.reference)
-    return replace(
-        dataset, X=dataset.X.assign(**{column: values.to_numpy(dtype=np.float64)}), recipe=recipe
-    )
+    values = dataset.laws.get(column.removeprefix(BASELINE_INPUT), dataset.reference)
+    X = dataset.X.assign(**{column: values.to_numpy(dtype=np.float64)})
+    return replace(dataset, X=X, recipe=dataset.recipe.with_rule(column))
 
 
 def by_preference(candidates: Sequence[Candidate]) -> list[str]:
@@ -512,12 +566,12 @@ def _selected(
     evaluation: Evaluation,
     scheme: str,
     baselines: Sequence[str],
-    contending: Collection[str] | None,
+    may_be_chosen: Collection[str] | None,
     campaigns: NDArray | None,
     chosen_by: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the winner of a scheme and, where an analytic baseline is, the best of the models beside it."""
-    predictions, partial = evaluation[scheme].predictions, evaluation[scheme].partial
+    predictions = evaluation[scheme].predictions
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
         return select(
@@ -527,8 +581,8 @@ def _selected(
             scheme=scheme,
             baselines=baselines,
             default=default_of(scheme, [str(name) for name in among]),
-            contenders=contending,
-            partial=partial,
+            contenders=may_be_chosen,
+            partial=evaluation[scheme].partial,
             problems=evaluation.problems,
             campaigns=campaigns,
             **chosen_by,
@@ -601,9 +655,8 @@ def fit_all(
         )
 
 
-LEAST_LEFT: Final = (
-    30  # rows that every fold by group must leave to learn from, where rows have hosts
-)
+LEAST_LEFT: Final = 30
+"""Rows that every fold by group must leave to learn from, where rows have hosts."""
 
 
 def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:
@@ -629,9 +682,10 @@ def hub_of(groups: np.ndarray, hosts: np.ndarray | None) -> str | None:
     """Return a group without which, as target and host, fewer than `LEAST_LEFT` rows are left to learn from."""
     if hosts is None:
         return None
-    of = pd.concat([pd.Series(groups), pd.Series(hosts)[hosts != groups]]).value_counts()
-    if len(groups) - of.iloc[0] < LEAST_LEFT:
-        return str(of.index[0])
+    other_hosts = pd.Series(hosts)[hosts != groups]
+    rows_lost = pd.concat([pd.Series(groups), other_hosts]).value_counts()
+    if len(groups) - rows_lost.iloc[0] < LEAST_LEFT:
+        return str(rows_lost.index[0])
     return None
 
 
@@ -642,17 +696,14 @@ def _columns_of_groups(rows: pd.DataFrame, unpaired: LearningData | None) -> lis
         tables = [rows]
     else:
         tables = [rows, unpaired.rows]
-    result = []
+    columns = []
     for name in (*DIMENSIONS, *words):
-        if (
-            all(
-                name in table and table[name].notna().all() and table[name].ne("").all()
-                for table in tables
-            )
-            and ENOUGH <= rows[name].nunique() <= len(rows) / 2
-        ):
-            result.append(name)
-    return result
+        filled = [name in table and table[name].notna().all() for table in tables]
+        if not all(filled) or any(table[name].eq("").any() for table in tables):
+            continue
+        if ENOUGH <= rows[name].nunique() <= len(rows) / 2:
+            columns.append(name)
+    return columns
 
 
 def _merged(first: Evaluation, second: Evaluation) -> Evaluation:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import counted
-from ..features.catalogue import RULE
+from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import (
     BY_DEVICE,
     DEVICE_FAMILY,
@@ -626,7 +626,8 @@ def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
 def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
     """Return the ranking by a model beside the best, a forest's by the decrease of its RSS too."""
     dataset = replace(
-        dataset, X=dataset.X[[name for name in dataset.X if not str(name).startswith(RULE)]]
+        dataset,
+        X=dataset.X[[name for name in dataset.X if not str(name).startswith(BASELINE_INPUT)]],
     )
     if model.is_forest:
         by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model)

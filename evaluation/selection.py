@@ -66,7 +66,7 @@ CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
     "ir20": (20.0, "largest IR20"),
 }
 """What a model is chosen by: its mean error, or how many rows it errs by more than so many percent on."""
-RULE: Final = (
+CAUTIOUS_RULE: Final = (
     "the most cautious model within {:.2g} standard errors of the {}, or a simple law that errs "
     "no more"
 )
@@ -75,9 +75,8 @@ CAUTION: Final = 8
 less than a standard error: a whole one gives away what many say. Models of three tables chosen on
 some groups or rows and judged on all the others erred by 2.6 to 3.4 % more than the best at 60 rows
 instead of 3.7 to 7.6 %, at 64 groups by 2.0, not 3.2 %."""
-DEFAULT_ERRORS: Final = (
-    2.0  # standard errors by which a model, or a simple law, must be better than a default
-)
+DEFAULT_ERRORS: Final = 2.0
+"""Standard errors by which a model, or a simple law, must be better than a default."""
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
 MOST_UNITS: Final = 15_000
@@ -162,13 +161,14 @@ def select(
         )
     votes = _votes(groups, scheme)
     if campaigns is not None:
-        resampled, units_of = "campaigns", _clusters(campaigns, "grouped", None)
+        resampled = "campaigns"
+        units_of = _clusters(campaigns, "grouped", None)
     elif scheme == "grouped":
-        resampled, units_of = "groups", _clusters(groups, scheme, None)
+        resampled = "groups"
+        units_of = _clusters(groups, scheme, None)
     else:
-        resampled, units_of = "rows", _clusters(groups, scheme, problems)
-        if problems is not None:
-            resampled = "problems"
+        resampled = "rows" if problems is None else "problems"
+        units_of = _clusters(groups, scheme, problems)
     units = int(units_of.max()) + 1
     if units < 2:
         raise FlopcastError(
@@ -178,63 +178,69 @@ def select(
     code = joined(units_of, MOST_UNITS)
     shown = [str(name) for name in predictions.columns]
     shown_errors = _errors(observed, predictions)
-    names = _contenders(shown, baselines, contenders)
-    errors = shown_errors[:, [shown.index(name) for name in names]]
+    candidates = _contenders(shown, baselines, contenders)
+    errors = shown_errors[:, [shown.index(name) for name in candidates]]
     losses = _losses(errors, criterion)
-    count = len(names)
+    chosen_among = candidates
     with one_thread():
         tied = tied_with_best(
             _losses(shown_errors, criterion), units_of, logs=CRITERIA[criterion][0] is None
         )
-        chooser = _Chooser(losses, code, names, baselines, preference, default, votes)
+        chooser = _Chooser(losses, code, candidates, baselines, preference, default, votes)
         best = chooser.best()
         table = errors.mean(axis=0)
         stopped = _stopped(partial, baselines, contenders)
         if stopped is not None:
-            # its errors stand for those of folds that were not run
-            least = [int(np.argmin(losses.mean(axis=0)))]
-            some = _errors(observed, stopped)
-            missed = _losses(some, criterion)
-            names = names + [str(name) for name in stopped.columns]
-            errors = np.column_stack([errors, _completed(some, errors[:, least])])
-            losses = np.column_stack([losses, _completed(missed, losses[:, least])])
-            chooser = _Chooser(losses, code, names, baselines, preference, default, votes)
+            # the errors of the best of the others stand for those of folds that were not run
+            smallest = [int(np.argmin(losses.mean(axis=0)))]
+            stopped_errors = _errors(observed, stopped)
+            stopped_losses = _losses(stopped_errors, criterion)
+            chosen_among = [*candidates, *(str(name) for name in stopped.columns)]
+            errors = np.column_stack([errors, _completed(stopped_errors, errors[:, smallest])])
+            losses = np.column_stack([losses, _completed(stopped_losses, losses[:, smallest])])
+            chooser = _Chooser(losses, code, chosen_among, baselines, preference, default, votes)
         draws = _bootstrap(errors, code, chooser, replicates, seed)
-    even = _votes(groups, "grouped")
+    chosen = candidates[best]
     honest = draws.left_out_mean(errors, code)
-    near = np.argsort(table, kind="stable")[: max(3, math.ceil(count / 3))]
-    interval = _interval(honest, draws.in_bag[:, [best, *near]], effective_groups(code), level)
+    near_best = max(3, math.ceil(len(candidates) / 3))
+    columns = [best, *np.argsort(table, kind="stable")[:near_best]]
+    interval = _interval(honest, draws.in_bag[:, columns], effective_groups(code), level)
     lowered = 1.0
     if folds is not None:
         lowered = float(np.sqrt(1 - 1 / folds))
     interval[0] *= lowered
+    if not parts:
+        parts = {"every": np.ones(len(code), dtype=bool)}
     stated = {}
-    for part, rows in (parts or {"every": np.ones(len(code), dtype=bool)}).items():
+    for part, rows in parts.items():
         if rows.any():
             error = draws.left_out_mean(errors, code, rows.astype(np.float64))
-            entry = _part(errors[rows][:, [best, *near]], code[rows], error)
+            entry = _part(errors[rows][:, columns], code[rows], error)
             stated[part] = {**entry, "least": lowered}
+    inlier_ratios = {}
+    for limit in THRESHOLDS:
+        within = 100.0 * (errors <= limit)
+        inlier_ratios[str(limit)] = draws.left_out_mean(within, code)
+    picked = {}
+    for model, samples in Counter(draws.chosen.tolist()).most_common():
+        picked[chosen_among[model]] = 100.0 * samples / len(draws.chosen)
+    rule = CRITERIA[criterion][1]
+    if preference is not None:
+        rule = CAUTIOUS_RULE.format(chooser.reach, rule)
     return {
-        "name": names[best],
-        "baseline": names[best] in baselines,
+        "name": chosen,
+        "baseline": chosen in baselines,
         "e_out": honest,
-        "e_out_groups": draws.left_out_mean(errors, code, even),
-        "ir": {
-            str(limit): draws.left_out_mean(100.0 * (errors <= limit), code) for limit in THRESHOLDS
-        },
+        "e_out_groups": draws.left_out_mean(errors, code, _votes(groups, "grouped")),
+        "ir": inlier_ratios,
         "e_out_table": float(table[best]),
         "interval": interval,
         "parts": stated,
-        "tied": _in_order(shown, shown_errors.mean(axis=0), tied, names[best]),
-        "picked": {
-            names[i]: 100.0 * n / len(draws.chosen)
-            for i, n in Counter(draws.chosen.tolist()).most_common()
-        },
+        "tied": _in_order(shown, shown_errors.mean(axis=0), tied, chosen),
+        "picked": picked,
         "method": METHOD,
         "criterion": criterion,
-        "rule": CRITERIA[criterion][1]
-        if preference is None
-        else RULE.format(chooser.reach, CRITERIA[criterion][1]),
+        "rule": rule,
         "resampled": resampled,
         "units": units,
         "replicates": replicates,
@@ -282,10 +288,8 @@ def hopeless(
     it on none of the samples. The model with the smallest, and those that the rule prefers to it,
     thus always stay.
     """
-    losses, code = (
-        _losses(_errors(observed, predictions), criterion),
-        joined(_clusters(groups, scheme, problems), MOST_UNITS),
-    )
+    losses = _losses(_errors(observed, predictions), criterion)
+    code = joined(_clusters(groups, scheme, problems), MOST_UNITS)
     names = [str(name) for name in predictions.columns]
     units = effective_groups(code)
     if units < 2 or len(names) < 2:
@@ -295,18 +299,20 @@ def hopeless(
         chooser = _Chooser(losses, code, names, (), preference, None, votes)
         draws = _bootstrap(losses, code, chooser, replicates, seed)
     best = int(np.argmin(chooser.means()))
-    lower, _ = percentile_interval(
-        draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level
-    )
-    picked = set(draws.chosen.tolist())
-    return [name for i, name in enumerate(names) if i != best and i not in picked and lower[i] > 0]
+    above = draws.losses - (1 + margin) * draws.losses[:, [best]]
+    lower, _ = percentile_interval(above, units, level=level)
+    may_win = {best, *draws.chosen.tolist()}
+    given_up = []
+    for model, name in enumerate(names):
+        if model not in may_win and lower[model] > 0:
+            given_up.append(name)
+    return given_up
 
 
 def _errors(observed: ArrayLike, predictions: pd.DataFrame) -> FloatArray:
     """Return the APE of each row and model, capped so that sums stay finite; NaN without a prediction."""
-    return np.minimum(
-        np.column_stack([ape(observed, predictions[name]) for name in predictions.columns]), _WORST
-    )
+    errors = [ape(observed, predictions[name]) for name in predictions.columns]
+    return np.minimum(np.column_stack(errors), _WORST)
 
 
 def _losses(errors: FloatArray, criterion: str) -> FloatArray:
@@ -319,11 +325,13 @@ def _losses(errors: FloatArray, criterion: str) -> FloatArray:
 
 def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDArray[np.intp]:
     """Return the number of the unit that each row is resampled with."""
-    if problems is None:
-        rows = np.arange(len(np.asarray(groups)))
+    if scheme == "grouped":
+        units = np.asarray(groups)
+    elif problems is None:
+        units = np.arange(len(np.asarray(groups)))
     else:
-        rows = problems
-    return pd.factorize(np.asarray(groups if scheme == "grouped" else rows), sort=True)[0]
+        units = np.asarray(problems)
+    return pd.factorize(units, sort=True)[0]
 
 
 def _votes(groups: ArrayLike, scheme: str) -> FloatArray:
@@ -336,7 +344,8 @@ def _votes(groups: ArrayLike, scheme: str) -> FloatArray:
 
 def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
     """Return ``errors`` (n, n_left) with its NaN filled by those of another model (n, 1) plus their mean difference."""
-    return np.where(np.isnan(errors), others + np.nanmean(errors - others, axis=0), errors)
+    expected = others + np.nanmean(errors - others, axis=0)
+    return np.where(np.isnan(errors), expected, errors)
 
 
 def _contenders(
@@ -372,9 +381,13 @@ def _order(
     """Return the position of each model in the order of preference, baselines last; None without preference."""
     if preference is None:
         return None
-    liked = {name: i for i, name in enumerate(preference)}
-    key = [(name in baselines, liked.get(name, len(liked)), i) for i, name in enumerate(names)]
-    return np.argsort(np.array([i for *_, i in sorted(key)], dtype=np.intp))
+    rank = {name: place for place, name in enumerate(preference)}
+
+    def key(model: int) -> tuple[bool, int, int]:
+        name = names[model]
+        return name in baselines, rank.get(name, len(rank)), model
+
+    return np.argsort(np.array(sorted(range(len(names)), key=key), dtype=np.intp))
 
 
 class _Chooser:
@@ -421,7 +434,8 @@ class _Chooser:
             near = self._near(counts, means, best, self.reach)
             chosen = np.argmin(np.where(near, self.order, len(self.order)), axis=1)
         if len(self.laws):
-            law, sample = self.laws[np.argmin(means[:, self.laws], axis=1)], np.arange(len(means))
+            sample = np.arange(len(means))
+            law = self.laws[np.argmin(means[:, self.laws], axis=1)]
             chosen = np.where(means[sample, law] <= means[sample, chosen], law, chosen)
         if self.default is not None:
             near = self._near(counts, means, best, DEFAULT_ERRORS)[:, self.default]
@@ -445,22 +459,25 @@ class _Chooser:
         Its square is sum_g c_g (D_g - n_g delta)² / (sum_g c_g n_g)², with D_g the difference of
         the sums of cluster g and n_g its size.
         """
-        apart, sizes = self.sums - self.sums[:, [model]], self.sizes[:, None]
-        spread = (
-            counts @ apart**2
-            - 2 * above * (counts @ (apart * sizes))
-            + above**2 * (counts @ sizes**2)
-        )
+        apart = self.sums - self.sums[:, [model]]
+        sizes = self.sizes[:, None]
+        cross = counts @ (apart * sizes)
+        spread = counts @ apart**2 - 2 * above * cross + above**2 * (counts @ sizes**2)
         return np.sqrt(np.maximum(spread, 0.0)) / (counts @ self.sizes)[:, None]
 
 
 class _Draws(NamedTuple):
-    """What the bootstrap saw."""
+    """What the bootstrap saw.
 
-    in_bag: FloatArray  # E_out, samples × models
-    losses: FloatArray  # mean of what is chosen by, samples × models
+    ``in_bag`` is E_out and ``losses`` the mean of what is chosen by, samples × models; ``chosen``
+    the model of each sample; ``left_out``, models × clusters, how many of the samples on which a
+    model was chosen left a cluster out.
+    """
+
+    in_bag: FloatArray
+    losses: FloatArray
     chosen: NDArray[np.intp]
-    left_out: FloatArray  # how many of the samples on which a model was chosen left a cluster out, models × clusters
+    left_out: FloatArray
 
     def left_out_mean(
         self, values: ArrayLike, code: NDArray[np.intp], weights: FloatArray | None = None
@@ -469,11 +486,11 @@ class _Draws(NamedTuple):
 
         Over all left-out rows of all samples: a mean of means would favour small clusters.
         """
-        weights = np.ones(len(code)) if weights is None else weights
+        if weights is None:
+            weights = np.ones(len(code))
         sums = sums_of(np.asarray(values) * weights[:, None], code)
-        return float(
-            (self.left_out * sums.T).sum() / (self.left_out @ np.bincount(code, weights)).sum()
-        )
+        sizes = np.bincount(code, weights)
+        return float((self.left_out * sums.T).sum() / (self.left_out @ sizes).sum())
 
 
 def _bootstrap(
@@ -481,7 +498,10 @@ def _bootstrap(
 ) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
     sums = sums_of(errors, code)
-    in_bag, losses, chosen, left_out = [], [], [], np.zeros(sums.T.shape)
+    in_bag = []
+    losses = []
+    chosen = []
+    left_out = np.zeros(sums.T.shape)
     for counts in _cluster_counts(len(sums), replicates, seed):
         means = (counts @ chooser.sums) / (counts @ chooser.sizes)[:, None]
         best = chooser.choose(counts, means)
@@ -500,9 +520,8 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
     while done < replicates:
         draws = rng.integers(clusters, size=(min(_CHUNK, replicates - done), clusters))
         flat = draws + clusters * np.arange(len(draws))[:, None]
-        counts = (
-            np.bincount(flat.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
-        )
+        times_drawn = np.bincount(flat.ravel(), minlength=draws.size)
+        counts = times_drawn.reshape(draws.shape).astype(np.float64)
         counts = counts[(counts == 0).any(axis=1)]
         done += len(counts)
         if len(counts):
@@ -535,8 +554,9 @@ def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> 
     ``in_bag`` (samples × models) are the errors of the chosen model, then of those near the best.
     """
     units = max(units, 2.0)
-    variance_here, *others = (
-        np.var(np.log(np.maximum(in_bag, 1 / _WORST)), axis=0) * units / (units - 1)
-    )
-    reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(max(variance_here, np.median(others)))
-    return [float(honest * np.exp(-reach)), float(min(honest * np.exp(min(reach, 99.0)), _WORST))]
+    logs = np.log(np.maximum(in_bag, 1 / _WORST))
+    variance_here, *others = np.var(logs, axis=0) * units / (units - 1)
+    variance = max(variance_here, np.median(others))
+    reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(variance)
+    upper = min(honest * np.exp(min(reach, 99.0)), _WORST)
+    return [float(honest * np.exp(-reach)), float(upper)]

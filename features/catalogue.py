@@ -633,7 +633,7 @@ def explained_by(name: str) -> tuple[str, str, str]:
     word = next((one for one in CATEGORIES if name.startswith(f"{one.name}=")), None)
     if word is not None:
         return "word", "0/1", word.formula
-    if name.startswith(RULE):
+    if name.startswith(BASELINE_INPUT):
         return "rule", "", of_rule(name).formula
     if name.startswith("counter.launch."):
         return "launch", "1", "registers or memory of a kernel, as its launch states"
@@ -657,13 +657,13 @@ def extra_metric(metric: str) -> Feature:
     )
 
 
-RULE: Final = "rule."
+BASELINE_INPUT: Final = "rule."
 """How the name of the column begins that a simple rule reads which was selected, and is no feature of the models."""
 
 
 def of_rule(name: str) -> Feature:
     """Return the input of a simple rule (`Context.rule`) as a column ``rule.NAME``; it has no unit."""
-    what = name.removeprefix(RULE)
+    what = name.removeprefix(BASELINE_INPUT)
     return Feature(name, "1", "shape", f"what the rule {what} says", lambda c: c.rule(what))
 
 

@@ -22,7 +22,15 @@ from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
 from ..remarks import remark
 from ..table.measurements import measured_column, quantity
-from ..table.problems import HOST, by_content, one_per_problem, pair, pair_each, rows_of
+from ..table.problems import (
+    HOST,
+    Pairs,
+    by_content,
+    one_per_problem,
+    pair,
+    pair_each,
+    rows_of,
+)
 from .additions import Additions
 from .catalogue import APART
 from .recipe import FeatureRecipe, learn_matrix
@@ -102,11 +110,12 @@ class Dataset:
         """The group of each row on its host, shape (n,); None where all rows have one host, or none."""
         if not self.comparison.has_many_hosts:
             return None
-        theirs = [name for name in self.rows if str(name).startswith(HOST)]
-        targets = self.rows.assign(
-            **{str(name).removeprefix(HOST): self.rows[name] for name in theirs}
-        )
-        return groups_of(targets, self.group_by or None, self.group_by == ()).astype(str)
+        measured = {}
+        for name in self.rows:
+            if str(name).startswith(HOST):
+                measured[str(name).removeprefix(HOST)] = self.rows[name]
+        hosts = self.rows.assign(**measured)
+        return groups_of(hosts, self.group_by or None, self.group_by == ()).astype(str)
 
     def taken(self, rows: BoolArray) -> Self:
         """Return the data set of some rows, (n,); of unpaired rows all."""
@@ -143,28 +152,18 @@ def build_dataset(
     DataError: a device has no rows, or none with the metric; no problem is common; or a column is
     missing.
     """
-    frame, unknown = _with_operators(by_content(frame))
+    frame, without_work = _with_operators(by_content(frame))
     metric = measured_column(frame, metric)
     comparison = Comparison(host, target)
     additions = additions or Additions()
     frame = additions.added_to(frame, host=host is not None)
     if host is None:
-        rows, counts = one_per_problem(rows_of(frame, target.name), metric)
-        if comparison.is_many:
-            rows, others = _with_published_devices(rows)
-            unknown = {**unknown, **others}
+        rows, counts = _target_rows(frame, comparison, metric)
         recipe, X = learn_matrix(rows, None, target, metric, without, additions)
-        return _one_device(rows, recipe, X, group, {"target_rows": len(rows), **counts, **unknown})
+        report = {"target_rows": len(rows), **counts, **without_work}
+        return _one_device(rows, recipe, X, group, report)
     if comparison.is_many:
-        rows, counts = one_per_problem(rows_of(frame, target.name), metric)
-        rows, others = _with_published_devices(rows)
-        hosts = None
-        if not comparison.has_many_hosts:
-            hosts = {host.name}
-            _check_rows_left(rows, frame, host.name)
-        pairs = pair_each(rows, hosts, metric=metric)
-        remarks = [*pairs.report["remarks"], *others.get("remarks", ())]
-        unknown = {**counts, **unknown, "remarks": remarks}
+        pairs = _pairs_of_many(frame, comparison, metric)
     else:
         pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
@@ -175,25 +174,12 @@ def build_dataset(
         metric, work, host_values, host, target, pairs.paired, additions.laws
     )
     grouped = has_groups(pairs.paired) and has_groups(pairs.target_only)
-    if comparison.is_many:
-        unpaired, unlike = (None, 0)
-    else:
+    unpaired, unlike = None, 0
+    if not comparison.is_many:
         unpaired, unlike = _unpaired(pairs.target_only, recipe, group, grouped)
-    report = {
-        **pairs.report,
-        **unknown,
-        "unpaired_unlike_pairs": unlike,
-        "laws": notes,
-        "features": _features(recipe),
-    }
-    if comparison.is_many:
-        scaled = laws.get(BETWEEN_MANY)
-    else:
-        scaled = None
-    if scaled is None:
-        reference = pd.Series(host_values, name="host")
-    else:
-        reference = scaled
+    reference = pd.Series(host_values, name="host")
+    if comparison.is_many and BETWEEN_MANY in laws:
+        reference = laws[BETWEEN_MANY]
     return Dataset(
         X=X,
         y=y,
@@ -206,7 +192,13 @@ def build_dataset(
         target=target,
         metric=metric,
         recipe=recipe,
-        report=report,
+        report={
+            **pairs.report,
+            **without_work,
+            "unpaired_unlike_pairs": unlike,
+            "laws": notes,
+            "features": _features(recipe),
+        },
         group_by=_group_by(group, grouped),
     )
 
@@ -218,10 +210,34 @@ def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     of work with operators: they are a separate data set (``where={"op": "kernel"}``), and stay
     where there is nothing else.
     """
-    unknown = frame["op"].isin(APART)
-    if unknown.all() or not unknown.any():
+    without_work = frame["op"].isin(APART)
+    if without_work.all() or not without_work.any():
         return frame, {}
-    return frame[~unknown].reset_index(drop=True), {"without_operator": int(unknown.sum())}
+    counts = {"without_operator": int(without_work.sum())}
+    return frame[~without_work].reset_index(drop=True), counts
+
+
+def _target_rows(
+    frame: pd.DataFrame, comparison: Comparison, metric: str
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return a row for each problem that was measured on the target, or on each of many, and the counts left out."""
+    rows, counts = one_per_problem(rows_of(frame, comparison.target.name), metric)
+    if not comparison.is_many:
+        return rows, counts
+    rows, left_out = _with_published_devices(rows)
+    return rows, {**counts, **left_out}
+
+
+def _pairs_of_many(frame: pd.DataFrame, comparison: Comparison, metric: str) -> Pairs:
+    """Return the rows of many targets, each beside what the host, or one of many, measured."""
+    rows, counts = _target_rows(frame, comparison, metric)
+    hosts = None
+    if comparison.one_host is not None:
+        _check_rows_left(rows, frame, comparison.one_host.name)
+        hosts = {comparison.one_host.name}
+    pairs = pair_each(rows, hosts, metric=metric)
+    remarks = [*pairs.report["remarks"], *counts.get("remarks", ())]
+    return replace(pairs, report={**pairs.report, **counts, "remarks": remarks})
 
 
 BETWEEN_MANY = "roofline scaling"
@@ -237,24 +253,20 @@ def _check_rows_left(rows: pd.DataFrame, frame: pd.DataFrame, host: str) -> None
 def _with_published_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows of GPUs with published figures, and the others by device."""
     works = work_of(rows)
-    within = rows["op"].isin(APART).to_numpy() | np.isfinite(
-        on_each(works, rows, Comparison.MANY, published(ROOFLINE))
-    )
-    if within.all():
+    times = on_each(works, rows, Comparison.MANY, published(ROOFLINE))
+    usable = np.isfinite(times) | rows["op"].isin(APART).to_numpy()
+    if usable.all():
         return rows, {}
-    lost = rows["device"][~within].value_counts()
+    lost = rows["device"][~usable].value_counts()
     which = ", ".join(f"{name} ({counted(count, 'row')})" for name, count in lost.items())
-    if not within.any():
+    if not usable.any():
         raise DataError(f"no GPU of the rows has the figures that features need: {which}")
     text = (
         f"left out: {which}: no such GPU is known, or its peak at the precision of these rows is "
         "not published"
     )
-    return rows[within].reset_index(drop=True), {
-        "remarks": [
-            remark("devices-left-out", text, devices=tuple(lost.index), rows=int(lost.sum()))
-        ]
-    }
+    left_out = remark("devices-left-out", text, devices=tuple(lost.index), rows=int(lost.sum()))
+    return rows[usable].reset_index(drop=True), {"remarks": [left_out]}
 
 
 def _one_device(
@@ -351,12 +363,9 @@ class KnownGroups:
 
     by: tuple[str, ...] | None  # as `Dataset.group_by`
     rows_of: Mapping[str, int] = field(hash=False)  # the trained rows of each group
-    devices: frozenset[str] = (
-        frozenset()
-    )  # of a run over all devices those that were trained; of others none
-    hosts: frozenset[str] = (
-        frozenset()
-    )  # and from whose measurements; of a run without many hosts none
+    # of a run over all devices those that were trained, and from whose measurements; else none
+    devices: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
@@ -385,23 +394,24 @@ class KnownGroups:
         if not self.devices:
             return np.full(len(rows), "", dtype=object)
         catalogue = {gpu.name: gpu for gpu in all_gpus()}
-        seen = [catalogue[name] for name in self.devices if name in catalogue]
+        trained = [catalogue[name] for name in self.devices if name in catalogue]
+        families = {gpu.family for gpu in trained}
+        vendors = {gpu.vendor for gpu in trained}
 
         def near(gpu: GPU | None) -> str:
-            if gpu is None or all(gpu.vendor != one.vendor for one in seen):
+            if gpu is None or gpu.vendor not in vendors:
                 return FOREIGN
-            if any(gpu.family == one.family for one in seen):
+            if gpu.family in families:
                 return SIBLING
             return STRANGER
 
         if not Comparison.of_target(target).is_many:
             nearest = np.full(len(rows), near(target), dtype=object)
         else:
-            names = rows["device"].unique()
-            names_by_gpu = {
-                name: "" if name in self.devices else near(catalogue.get(name)) for name in names
-            }
-            nearest = rows["device"].map(names_by_gpu).to_numpy(dtype=object, copy=True)
+            near_by_name = dict.fromkeys(self.devices, "")
+            for name in rows["device"].unique():
+                near_by_name.setdefault(name, near(catalogue.get(name)))
+            nearest = rows["device"].map(near_by_name).to_numpy(dtype=object, copy=True)
         if self.hosts:
             nearest[~rows[HOST_DEVICE].isin(self.hosts).to_numpy()] = OTHER_HOST
         return nearest
@@ -420,26 +430,23 @@ class KnownGroups:
         if complete.any() and needed:
             complete = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
         if complete.any():
-            group = None if self.by is None or self.by == () else self.by
-            some = rows if complete.all() else rows[complete]
-            codes, names = pd.factorize(groups_of(some, group, self.by == ()))
+            if not complete.all():
+                rows = rows[complete]
+            codes, names = pd.factorize(groups_of(rows, self.by or None, self.by == ()))
             trained = [self.rows_of.get(str(name), 0) for name in names]
             counts[complete] = np.array(trained, dtype=np.int64)[codes]
         return counts
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON types."""
-        devices = {"devices": self.devices, "hosts": self.hosts}
-        kept = {name: sorted(each) for name, each in devices.items() if each}
-        if self.by is None:
-            by = None
-        else:
-            by = list(self.by)
-        return {
-            "by": by,
-            "rows_of": dict(sorted(self.rows_of.items())),
-            **kept,
-        }
+        saved: dict[str, Any] = {"by": None, "rows_of": dict(sorted(self.rows_of.items()))}
+        if self.by is not None:
+            saved["by"] = list(self.by)
+        if self.devices:
+            saved["devices"] = sorted(self.devices)
+        if self.hosts:
+            saved["hosts"] = sorted(self.hosts)
+        return saved
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
@@ -448,8 +455,11 @@ class KnownGroups:
         rows_of = {str(name): int(count) for name, count in saved["rows_of"].items()}
         if not all(count > 0 for count in rows_of.values()):
             raise ValueError("a trained group must have rows")
-        devices, hosts = (frozenset(map(str, saved.get(name, ()))) for name in ("devices", "hosts"))
-        return cls(None if by is None else tuple(map(str, by)), rows_of, devices, hosts)
+        if by is not None:
+            by = tuple(map(str, by))
+        devices = frozenset(map(str, saved.get("devices", ())))
+        hosts = frozenset(map(str, saved.get("hosts", ())))
+        return cls(by, rows_of, devices, hosts)
 
 
 def has_groups(rows: pd.DataFrame) -> bool:
@@ -496,8 +506,8 @@ def groups_of(
     empty = [name for name in group if (rows[name].isna() | (rows[name] == "")).any()]
     if empty:
         raise DataError(f"cannot group by {few(empty)}: empty in some rows")
-    parts = [name + " " + rows[name].astype(str).str.removesuffix(".0") for name in group]
-    return pd.concat(parts, axis=1).agg(" ".join, axis=1).to_numpy(dtype=object)
+    words = [name + " " + rows[name].astype(str).str.removesuffix(".0") for name in group]
+    return pd.concat(words, axis=1).agg(" ".join, axis=1).to_numpy(dtype=object)
 
 
 def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:

@@ -22,12 +22,12 @@ from ..table.measurements import COUNTER, OWN
 from ..table.problems import HOST, beside
 from .additions import Additions
 from .catalogue import (
+    BASELINE_INPUT,
     BY_NAME,
     CATALOGUE,
     CATEGORIES,
     HOST_CAMPAIGN,
     OF_KERNEL_NAME,
-    RULE,
     Category,
     Feature,
     counter,
@@ -83,7 +83,7 @@ class FeatureRecipe:
         return self._matrix(self.context(rows), self.columns)
 
     def with_rule(self, name: str) -> FeatureRecipe:
-        """Return the recipe with a simple rule's input as the last column, by its name with `catalogue.RULE`."""
+        """Return the recipe with a simple rule's input as the last column, by its name (`catalogue.BASELINE_INPUT`)."""
         rule = self._feature(name)
         roles, units = {**self.roles, name: rule.role}, {**self.units, name: rule.unit}
         return replace(self, columns=(*self.columns, name), roles=roles, units=units)
@@ -318,7 +318,7 @@ class FeatureRecipe:
         return (
             name in BY_NAME
             or name == f"{HOST}{self.metric}"
-            or name.startswith((COUNTER, OWN, RULE))
+            or name.startswith((COUNTER, OWN, BASELINE_INPUT))
         )
 
     def _feature(self, name: str) -> Feature:
@@ -499,7 +499,7 @@ def _numerical(
 def _feature(name: str, metric: str, host: bool) -> Feature:
     if name.startswith(COUNTER):
         return counter(name, host)
-    if name.startswith(RULE):
+    if name.startswith(BASELINE_INPUT):
         return of_rule(name)
     if name.startswith(OWN):
         return user_column(name, host=host)

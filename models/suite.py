@@ -69,9 +69,8 @@ EVERY = "all"  # stands for all models of the suite, where others are named besi
 class Columnar:
     """What the suite must know of a feature matrix."""
 
-    roles: Mapping[str, str] = field(
-        hash=False
-    )  # role of every column: ``additive``, ``shape`` or ``category``
+    # role of every column: ``additive``, ``shape`` or ``category``
+    roles: Mapping[str, str] = field(hash=False)
     shape_columns: tuple[str, ...]  # the columns that need no measurement on the host
     n_rows: int  # paired rows
     host: bool  # whether there is a host time (``host_us``)
@@ -145,14 +144,14 @@ def suite(
     """
     members = _members(kind, data, seed)
     names_of_suite = list(members)
-    if unknown := [name for name in (*(names or ()), *without) if name not in names_of_suite]:
-        hint = nearest(
-            unknown[0],
-            names_of_suite,
-            f"choose from {', '.join(names_of_suite)}; baselines always run",
-        )
-        raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: {hint}")
-    chosen = set(names_of_suite if names is None else names) - set(without)
+    if names is None:
+        names = names_of_suite
+    for name in (*names, *without):
+        if name not in names_of_suite:
+            choices = f"choose from {', '.join(names_of_suite)}; baselines always run"
+            hint = nearest(name, names_of_suite, choices)
+            raise DataError(f"no model {name!r} in the {kind} suite here: {hint}")
+    chosen = set(names) - set(without)
     kept = []
     for name, make in members.items():
         if name in chosen:
@@ -176,7 +175,7 @@ def _members(kind: str, data: Columnar, seed: int) -> dict[str, Callable[[], Can
         raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")
     if kind == "literature":
         return _literature(data, seed)
-    return _default(data, seed)
+    return _DefaultSuite(data, seed).members
 
 
 _MOST_ROWS: Final = {"MLP": LEARNT_BY_NETWORK}
@@ -185,12 +184,10 @@ _MOST_ROWS: Final = {"MLP": LEARNT_BY_NETWORK}
 
 def of_prior(rows: int) -> tuple[str, ...]:
     """Return the names of what competes where there is a prior and so many rows of the target."""
-    return (
-        *((POOLED,) if rows <= FEW_ROWS else ()),
-        "Prior",
-        "ExtraTrees/Prior",
-        "BoostedTrees/Prior",
-    )
+    names = ("Prior", "ExtraTrees/Prior", "BoostedTrees/Prior")
+    if rows <= FEW_ROWS:
+        return (POOLED, *names)
+    return names
 
 
 def default_of(scheme: str, names: Collection[str]) -> str | None:
@@ -218,9 +215,10 @@ def contenders(scheme: str, candidates: Sequence[Candidate]) -> list[str] | None
     if scheme != "grouped" or not set(names) & {*NEW_GROUPS, POOLED}:
         return None
     may_be_chosen = []
-    for each in candidates:
-        if each.name in NEW_GROUPS or each.family == "prior" or each.of_user:
-            may_be_chosen.append(each.name)
+    for candidate in candidates:
+        learns_from_prior = candidate.family == "prior"
+        if candidate.name in NEW_GROUPS or learns_from_prior or candidate.of_user:
+            may_be_chosen.append(candidate.name)
     return may_be_chosen
 
 
@@ -249,13 +247,15 @@ def _candidate(
 ) -> Candidate:
     """Return a model of the literature, its properties read off the learner; what ``wrap`` makes, if any, holds it."""
     learner = make()
+    estimator = learner
+    if wrap is not None:
+        estimator = wrap(learner)
+    family = None
     if isinstance(learner, Stepwise):
         family = f"{learner.base}/{learner.direction}"
-    else:
-        family = None
     return Candidate(
         name,
-        learner if wrap is None else wrap(learner),
+        estimator,
         space,
         selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
         tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
@@ -276,41 +276,63 @@ def _literature(data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]
     return members
 
 
-def _default(data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]:
-    """Return by name what makes the literature's models, better fitted, and what goes beyond them.
+class _DefaultSuite:
+    """What makes each model of the default suite, by name: the literature's, better fitted, and what goes beyond them.
 
-    They are sums, then trees and networks, stacks.
-
-    Sums of terms are fitted to relative error (weighted by 1/y²), the others to the logarithm.
+    They are sums, then trees and networks, stacks. Sums of terms are fitted to relative error
+    (weighted by 1/y²), the others to the logarithm.
     """
-    base, boosted, trees, log = (
-        additive_base(data),
-        _boosted(data, seed),
-        _trees(data, seed),
-        f"log {data.noun}",
-    )
-    residuals = [LogResidual(base, learner, columns=data.seen()) for learner in (boosted, trees)]
-    members: dict[str, Callable[[], Candidate]] = {}
 
-    def add(name: str, estimator: BaseEstimator, space: str, **about: Any) -> None:
-        members[name] = partial(Candidate, name, estimator, space, **about)
+    def __init__(self, data: Columnar, seed: int) -> None:
+        self.data = data
+        self.seed = seed
+        self.base = additive_base(data)
+        self.boosted = _boosted(data, seed)
+        self.trees = _trees(data, seed)
+        self.members: dict[str, Callable[[], Candidate]] = {}
+        self._add_sums()
+        self._add_trees_and_networks()
+        if data.devices:
+            self._add_many_devices()
+        if PRIOR in data.roles:
+            self._add_prior()
+        if data.unpaired:
+            self._add_transfer()
 
-    add("Additive", base, RELATIVE, preference=1, family="residual")
-    to_relative_error = partial(_relative, [*data.additive, "op=*"])
-    searched = partial(ElasticNet, l1_ratio=(0.1, 0.5, 0.9), random_state=seed)
-    for name, make in (*_linear(seed).items(), ("ElasticNet/searched", searched)):
-        members[name] = partial(_candidate, name, make, RELATIVE, to_relative_error)
-    add("BoostedTrees", LogTarget(boosted), log)
-    residual: dict[str, Any] = {"space": "log residual", "family": "residual"}
-    add("BoostedTrees/Residual", residuals[0], preference=3, **residual)
-    add("ExtraTrees/Residual", residuals[1], preference=2, **residual)
-    mlp = partial(MLP, random_state=seed)
-    forest = partial(Forest, max_trees=128, max_work=2**20, random_state=seed)
-    members["MLP"] = partial(_candidate, "MLP", mlp, log, LogTarget)
-    members["RandomForest"] = partial(_candidate, "RandomForest", forest, log, LogTarget)
-    add("Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True)
-    if data.devices:
-        smooth = Boosted(
+    def _add(self, name: str, estimator: BaseEstimator, space: str = "", **about: Any) -> None:
+        space = space or f"log {self.data.noun}"
+        self.members[name] = partial(Candidate, name, estimator, space, **about)
+
+    def _add_residual(
+        self, name: str, base: BaseEstimator, learner: BaseEstimator, **about: Any
+    ) -> None:
+        model = LogResidual(base, learner, columns=self.data.seen())
+        self._add(name, model, "log residual", **about)
+
+    def _add_sums(self) -> None:
+        self._add("Additive", self.base, RELATIVE, preference=1, family="residual")
+        to_relative_error = partial(_relative, [*self.data.additive, "op=*"])
+        searched = partial(ElasticNet, l1_ratio=(0.1, 0.5, 0.9), random_state=self.seed)
+        for name, make in (*_linear(self.seed).items(), ("ElasticNet/searched", searched)):
+            self.members[name] = partial(_candidate, name, make, RELATIVE, to_relative_error)
+
+    def _add_trees_and_networks(self) -> None:
+        log = f"log {self.data.noun}"
+        self._add("BoostedTrees", LogTarget(self.boosted))
+        for name, learner, preference in (
+            ("BoostedTrees/Residual", self.boosted, 3),
+            ("ExtraTrees/Residual", self.trees, 2),
+        ):
+            self._add_residual(name, self.base, learner, preference=preference, family="residual")
+        mlp = partial(MLP, random_state=self.seed)
+        forest = partial(Forest, max_trees=128, max_work=2**20, random_state=self.seed)
+        self.members["MLP"] = partial(_candidate, "MLP", mlp, log, LogTarget)
+        self.members["RandomForest"] = partial(_candidate, "RandomForest", forest, log, LogTarget)
+        stack = _stack(self.data, self.seed)
+        self._add("Stack", stack, preference=4, family="residual", expensive=True)
+
+    def _add_many_devices(self) -> None:
+        coarse = Boosted(
             n_trees=250,
             learning_rate=0.1,
             max_leaves=15,
@@ -318,53 +340,60 @@ def _default(data: Columnar, seed: int) -> dict[str, Callable[[], Candidate]]:
             max_features=1.0,
             tree_features=0.5,
             loss="huber",
-            random_state=seed,
+            random_state=self.seed,
         )
-        add("BoostedTrees/Smooth", LogResidual(base, smooth, columns=data.seen()), "log residual")
-    if PRIOR in data.roles:
-        prior = Corrected(PRIOR, [name for name in VARIES if name in data.roles])
-        of_prior: dict[str, Any] = {"space": "log residual", "family": "prior"}
-        if data.n_rows <= FEW_ROWS:
-            laws = {"prior": PRIOR, "roofline": "roofline.target_us"}
-            bases = {
-                "additive": base,
-                **{name: AnalyticLaw(law) for name, law in laws.items() if law in data.roles},
-            }
-            smooth = [
-                (f"smooth {name}", LogResidual(law, Smooth(), columns=VARIES))
-                for name, law in bases.items()
-            ]
-            parts = [
-                ("prior", prior),
-                *(smooth if set(VARIES) <= set(data.roles) else [("additive", base)]),
-            ]
-            if data.n_rows >= TREES_ROWS:
-                few = clone(trees).set_params(n_estimators=20)
-                parts += [
-                    ("trees", LogResidual(base, few, columns=data.seen())),
-                    ("trees prior", LogResidual(prior, few, columns=data.seen())),
-                ]
-            if data.n_rows >= TREES_ROWS:
-                cv = 5
-            else:
-                cv = 10
-            pooled = Pooled(parts, cv=cv, random_state=seed)
-            add(POOLED, pooled, preference=-1, **of_prior)
-        add("Prior", prior, preference=6, **of_prior)
-        of_trees = LogResidual(prior, trees, columns=data.seen())
-        add("ExtraTrees/Prior", of_trees, preference=7, **of_prior)
-        of_boosted = LogResidual(prior, boosted, columns=data.seen())
-        add("BoostedTrees/Prior", of_boosted, preference=8, **of_prior)
-    if data.unpaired:
+        self._add_residual("BoostedTrees/Smooth", self.base, coarse)
+
+    def _add_prior(self) -> None:
+        varying = [name for name in VARIES if name in self.data.roles]
+        prior = Corrected(PRIOR, varying)
+        if self.data.n_rows <= FEW_ROWS:
+            pooled = self._pooled(prior)
+            self._add(POOLED, pooled, "log residual", preference=-1, family="prior")
+        self._add("Prior", prior, "log residual", preference=6, family="prior")
+        for name, learner, preference in (
+            ("ExtraTrees/Prior", self.trees, 7),
+            ("BoostedTrees/Prior", self.boosted, 8),
+        ):
+            self._add_residual(name, prior, learner, preference=preference, family="prior")
+
+    def _pooled(self, prior: Corrected) -> Pooled:
+        """Return the weighted mean of the prior and of what so few rows can teach."""
+        roles = self.data.roles
+        parts: list[tuple[str, BaseEstimator]] = [("prior", prior)]
+        if set(VARIES) <= set(roles):
+            bases: dict[str, BaseEstimator] = {"additive": self.base}
+            for name, law in (("prior", PRIOR), ("roofline", "roofline.target_us")):
+                if law in roles:
+                    bases[name] = AnalyticLaw(law)
+            for name, base in bases.items():
+                parts.append((f"smooth {name}", LogResidual(base, Smooth(), columns=VARIES)))
+        else:
+            parts.append(("additive", self.base))
+        folds = 10
+        if self.data.n_rows >= TREES_ROWS:
+            folds = 5
+            fewer_trees = clone(self.trees).set_params(n_estimators=20)
+            for name, base in (("trees", self.base), ("trees prior", prior)):
+                model = LogResidual(base, fewer_trees, columns=self.data.seen())
+                parts.append((name, model))
+        return Pooled(parts, cv=folds, random_state=self.seed)
+
+    def _add_transfer(self) -> None:
+        data, seed = self.data, self.seed
         shapes = list(data.shape_columns)
-        mean = PrecisionTransfer(
-            _shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=shapes
-        )
+        host_time = AdditiveTime([data.host_time], by="op=")
+        mean = PrecisionTransfer(_shape(data, seed), host_time, shape_columns=shapes)
         stack = Transfer(_shape(data, seed), _stack(data, seed, [SHAPE_TIME]), shape_columns=shapes)
-        both: dict[str, Any] = {"uses_unpaired": True, "family": "transfer", "expensive": True}
-        add("Mean/Transfer", mean, log, preference=0, **both)
-        add("Stack/Transfer", stack, log, preference=5, **both)
-    return members
+        for name, model, preference in (("Mean/Transfer", mean, 0), ("Stack/Transfer", stack, 5)):
+            self._add(
+                name,
+                model,
+                preference=preference,
+                uses_unpaired=True,
+                family="transfer",
+                expensive=True,
+            )
 
 
 def _relative(terms: Sequence[str], model: BaseEstimator) -> RelativeError:
@@ -381,13 +410,16 @@ def additive_base(data: Columnar) -> AdditiveTime:
     not grow with the work is a sum of shares that do not either: how well the tiles fill the
     target, and what the host measured.
     """
-    others = ("tiles.target_us", "one_tile.target_us")
+    if data.grows:
+        wanted = ["compute.target_us", "memory.target_us"]
+        if not data.host:
+            wanted += ["tiles.target_us", "one_tile.target_us"]
+    else:
+        wanted = ["wave_efficiency.target", "best_tile_efficiency.target", "tile_efficiency"]
     if data.host:
-        others = (data.host_time, *(["law.roofline_us"] if data.devices else []))
-    wanted = ("compute.target_us", "memory.target_us", *others)
-    if not data.grows:
-        filled = ("wave_efficiency.target", "best_tile_efficiency.target", "tile_efficiency")
-        wanted = (*filled, data.host_time) if data.host else filled
+        wanted.append(data.host_time)
+        if data.grows and data.devices:
+            wanted.append("law.roofline_us")
     additive = [name for name in wanted if name in data.roles]
     launched = [name for name in ("work_items", "rounds.target") if name in data.roles]
     return AdditiveTime(additive or launched or data.additive, by="op=")
@@ -403,15 +435,9 @@ def _boosted(data: Columnar, seed: int) -> Boosted:
     12.1 % for new groups. What is saved of these pairs, Mean/Transfer, falls in none of 1 444
     trials with times 2 to 30 % longer; these trees fall in a tenth of theirs, by 6 % at most.
     """
+    sizes: dict[str, Any] = {"max_leaves": 15, "n_trees": 150, "learning_rate": 0.1}
     if data.n_rows > MANY_ROWS:
-        max_leaves = 31
-    else:
-        max_leaves = 15
-    sizes: dict[str, Any] = {
-        "max_leaves": max_leaves,
-        "n_trees": 150,
-        "learning_rate": 0.1,
-    }
+        sizes |= {"max_leaves": 31}
     if data.n_rows > LARGE:
         sizes = {"max_leaves": 31, "n_trees": 200, "learning_rate": 0.12, "loss": "huber"}
         sizes |= {"max_features": 1.0, "tree_features": 0.4}
@@ -423,17 +449,18 @@ def _boosted(data: Columnar, seed: int) -> Boosted:
 
 
 def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
-    many = data.n_rows > MANY_ROWS
+    n_trees = 60
+    min_samples_leaf = 1
+    if data.n_rows > MANY_ROWS:
+        n_trees = 30
+        min_samples_leaf = 2
+    if data.n_rows > MOST_ROWS:
+        n_trees = 15
+    max_features = 0.8
     if data.host:
         max_features = 0.5
-    else:
-        max_features = 0.8
-    if many:
-        min_samples_leaf = 2
-    else:
-        min_samples_leaf = 1
     return ExtraTreesRegressor(
-        15 if data.n_rows > MOST_ROWS else 30 if many else 60,
+        n_trees,
         max_features=max_features,
         min_samples_leaf=min_samples_leaf,
         random_state=seed,
@@ -441,7 +468,8 @@ def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
 
 
 def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricStack:
-    base, seen = additive_base(data), data.seen(*ratios)
+    base = additive_base(data)
+    seen = data.seen(*ratios)
     parts: list[tuple[str, Any]] = [
         ("additive", base),
         ("trees", LogResidual(base, _trees(data, seed), columns=seen, ratios=ratios)),
@@ -490,7 +518,8 @@ def names_and_candidates(
         if isinstance(model, str):
             names.append(model)
         else:
-            candidates.append(_of_user(model, [one.name for one in candidates]))
+            taken = [candidate.name for candidate in candidates]
+            candidates.append(_of_user(model, taken))
     if EVERY in names:
         return None, candidates
     return values.names("models", names), candidates
