@@ -379,19 +379,19 @@ def _without_figures(names: Sequence[str]) -> Remark:
 def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
     """Return why the models of a run cannot be saved: code of the user's own was chosen."""
     remarks = []
-    for one in (model, model.known):
-        if one is None:
+    for answer in (model, model.known):
+        if answer is None:
             continue
         note = None
-        rules = {f"{BASELINE_INPUT}{law}" for law in _user_laws(one.fitted)}
-        if rules & set(one.fitted.recipe.columns):
+        inputs = {f"{BASELINE_INPUT}{law}" for law in _user_laws(answer.fitted)}
+        if inputs & set(answer.fitted.recipe.columns):
             text = (
-                f"the law {one.name} was chosen and is in memory only, as it is code: this run "
+                f"the law {answer.name} was chosen and is in memory only, as it is code: this run "
                 "predicts, and cannot be saved"
             )
-            note = remark("kept-in-memory", text, model=one.name, problem="")
-        elif one.candidate.of_user:
-            note = kept_in_memory(one.name, one.estimator)
+            note = remark("kept-in-memory", text, model=answer.name, problem="")
+        elif answer.candidate.of_user:
+            note = kept_in_memory(answer.name, answer.estimator)
         if note is not None and note not in remarks:
             remarks.append(note)
     return tuple(remarks)

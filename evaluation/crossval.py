@@ -241,8 +241,9 @@ def cross_validate(
     >>> from flopcast.evaluation.competition import columnar
     >>> rows = fc.read(where={"m": (None, 16)}).frame
     >>> pairs = build_dataset(rows, host=fc.gpu("MI300X"), target=fc.gpu("MI355X"))
-    >>> found = cross_validate(pairs, suite("default", columnar(pairs), names=["OLS"]), schemes=["kfold"])
-    >>> found["kfold"].predictions.shape == (len(pairs), 1)
+    >>> candidates = suite("default", columnar(pairs), names=["OLS"])
+    >>> evaluation = cross_validate(pairs, candidates, schemes=["kfold"])
+    >>> evaluation["kfold"].predictions.shape == (len(pairs), 1)
     True
     """
     names = tuple(candidate.name for candidate in candidates)
@@ -254,11 +255,12 @@ def cross_validate(
             )
     observed = check_targets(dataset.y, sources_of(dataset))
     repeats = repeats_of(dataset)
-    problems = None if repeats is None else repeats.paired
-    if isinstance(folds, Mapping):
-        counts = folds
-    else:
-        counts = dict.fromkeys(schemes, folds)
+    problems = None
+    if repeats is not None:
+        problems = repeats.paired
+    counts = folds
+    if not isinstance(counts, Mapping):
+        counts = dict.fromkeys(schemes, counts)
     fold_of_row = {}
     for scheme in schemes:
         leaves_out, units = scheme, dataset.groups
@@ -269,14 +271,18 @@ def cross_validate(
         )
     rows = TrainingRows.of(dataset, fold_of_row, frozenset(tell_groups), repeats, origins)
     course = Course(observed, candidates, fold_of_row)
-    fold = lru_cache(1)(lambda scheme, number: Fold.of(rows, scheme, number, candidates))
-    with pool() as workers:
+
+    @lru_cache(maxsize=1)  # tasks of one fold follow each other
+    def inputs_of_fold(scheme: str, fold: int) -> Fold:
+        return Fold.of(rows, scheme, fold, candidates)
+
+    def inputs_of(task: Task) -> Fold:
+        return inputs_of_fold(task.scheme, task.fold)
+
+    with pool() as processes:
         for tasks in _rounds(course, observers, by_candidate):
             planned = _planned(tasks, observers, course)
-            fitted = workers.map(
-                _fit_fold, planned, rows, lambda task: fold(task.scheme, task.fold)
-            )
-            for outcomes in fitted:
+            for outcomes in processes.map(_fit_fold, planned, rows, inputs_of):
                 course.record(outcomes)
                 for observer in observers:
                     observer.after(outcomes, course)
@@ -338,9 +344,8 @@ class Fold:
     """What the candidates of a fold are fitted to and asked for: arrays made once, which none of them writes to."""
 
     asked: pd.DataFrame
-    learnt: dict[
-        tuple[bool, int | None], LearningRows
-    ]  # by uses_unpaired and most_rows of a candidate
+    # by ``uses_unpaired`` and ``most_rows`` of a candidate
+    learnt: dict[tuple[bool, int | None], LearningRows]
 
     @classmethod
     def of(
@@ -359,44 +364,49 @@ class Fold:
 
 def _fit_fold(task: Task, shared: TrainingRows | Fold) -> list[Outcome]:
     """Fit candidates without one fold and predict the fold; shared inputs are computed once."""
-    fold = shared
-    if not isinstance(fold, Fold):
-        fold = Fold.of(fold, task.scheme, task.fold, task.candidates)
+    inputs = shared
+    if not isinstance(inputs, Fold):
+        inputs = Fold.of(inputs, task.scheme, task.fold, task.candidates)
     memo = Memo()
-    return [_fit_one(candidate, task, fold, memo) for candidate in task.candidates]
+    return [_fit_one(candidate, task, inputs, memo) for candidate in task.candidates]
 
 
-def _fit_one(candidate: Candidate, task: Task, fold: Fold, memo: Memo) -> Outcome:
+def _fit_one(candidate: Candidate, task: Task, inputs: Fold, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; a failure is an outcome, not an exception."""
-    rows = fold.learnt[candidate.uses_unpaired, candidate.most_rows]
+    rows = inputs.learnt[candidate.uses_unpaired, candidate.most_rows]
     estimator = clone(candidate.estimator)
-    predicted, e_in, selected, error = None, np.nan, None, None
-    seconds = None
+    predicted = None
+    e_in = np.nan
+    selected = None
+    error = None
     start = time.perf_counter()
+    fitted_at = None
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         try:
             fitted = fit(
                 estimator, rows.X, rows.y, rows.groups, memo=memo, campaigns=rows.campaigns
             )
-            seconds = time.perf_counter() - start
-            outside = _predict(fitted, fold.asked)
-            e_in = e_out(rows.seen_y, _predict(fitted, rows.seen))
+            fitted_at = time.perf_counter()
+            outside = _predict(fitted, inputs.asked)
+            error_in = e_out(rows.seen_y, _predict(fitted, rows.seen))
             features = selected_features(fitted)
-            selected = None if features is None else len(features)
-            predicted = outside
         except Exception as failure:
             error = one_line(failure)
-            e_in = np.nan
-    if seconds is None or error is not None:
-        seconds = time.perf_counter() - start
+        else:
+            predicted = outside
+            e_in = error_in
+            if features is not None:
+                selected = len(features)
+    if fitted_at is None or error is not None:
+        fitted_at = time.perf_counter()
     return Outcome(
         candidate.name,
         task.scheme,
         task.fold,
         predicted,
         e_in,
-        seconds,
+        fitted_at - start,
         selected,
         _texts(caught),
         error,
@@ -441,7 +451,8 @@ def _collected(scheme: str, course: Course, dataset: LearningData) -> SchemeResu
             predictions[name] = course.predictions(scheme, name)
             e_in = float(np.mean([outcome.e_in for outcome in outcomes]))
             counts = [outcome.selected for outcome in outcomes if outcome.selected is not None]
-            selected = median_low(counts) if counts else None
+            if counts:
+                selected = median_low(counts)
         row = summarise(
             name,
             course.observed,
@@ -474,9 +485,8 @@ def _failure(scheme: str, name: str, course: Course, dataset: LearningData) -> s
     outcomes = course.outcomes[scheme, name]
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
-        if len(failed) == len(outcomes):
-            where = ""
-        else:
+        where = ""
+        if len(failed) < len(outcomes):
             where = f" (in {len(failed)} of {len(outcomes)} folds)"
         return f"{failed[0].error}{where}"
     folds = course.folds[scheme]
@@ -485,10 +495,9 @@ def _failure(scheme: str, name: str, course: Course, dataset: LearningData) -> s
     bad = np.flatnonzero(~np.isfinite(predicted) & asked)
     if not len(bad):
         return None
+    first = f"row {bad[0]}"
     sources = sources_of(dataset)
-    if sources is None:
-        first = f"row {bad[0]}"
-    else:
+    if sources is not None:
         first = sources[bad[0]]
     return f"predicted {predicted[bad[0]]} for {len(bad)} of {len(predicted)} rows (first: {first})"
 

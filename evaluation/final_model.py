@@ -57,9 +57,8 @@ from .stated_error import (
 
 WORST: Final = 5
 NAMED: Final = 5  # groups named whose rows were covered least, and the rows that one must have
-LEAST_DEVICES: Final = (
-    3  # devices, or families of them, that must have been left out, for intervals of another
-)
+LEAST_DEVICES: Final = 3
+"""Devices, or families of them, that must have been left out, for intervals of another."""
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
 """Rows, or groups, within the trained range on which intervals are calibrated; with fewer, all rows count."""
 
@@ -75,22 +74,20 @@ class FinalModel:
     # devices too, by how near they are (`KnownGroups.nearness`); of new campaigns where there are
     # enough
     spreads: dict[str, Spread]
-    held: dict[
-        str, dict[str, Any]
-    ]  # by spread: how many rows 90 % intervals held, and of which groups fewest
+    # by spread: how many rows 90 % intervals held, and of which groups fewest
+    held: dict[str, dict[str, Any]]
     groups: KnownGroups  # by which the question of a new row is told
     domain: TrainedRange  # of the training matrix (`trained_range`)
-    fitted_baselines: dict[
-        str, Any
-    ]  # constant ratio and line, fitted to all rows, and what they scale
+    # constant ratio and line, fitted to all rows, and what they scale
+    fitted_baselines: dict[str, Any]
     difficulty: dict[str, Any] | None  # `Learnt.summary`
     # how it goes on outside the trained range; None where the rows are too few, or too alike, to
     # tell
     beyond: Beyond | None
-    law: (
-        FallbackLaw | None
-    )  # what may be said of what was never trained; None where there is no law
-    fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
+    # what may be said of what was never trained; None where there is no law
+    law: FallbackLaw | None
+    # what it was fitted to: the features, and the column of a simple rule that is none of them
+    fitted: Dataset
     known: FinalModel | None = None  # answers rows of known groups in its place
     campaigns: tuple[str, ...] = ()  # that were trained, where new ones have intervals of their own
     errors: StatedErrors = NOTHING_STATED  # of the rows that it answers
@@ -112,11 +109,10 @@ class FinalModel:
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""
-        devices = {
-            near: self.spreads[near].to_dict()
-            for near in (SIBLING, STRANGER)
-            if near in self.spreads
-        }
+        devices = {}
+        for near in (SIBLING, STRANGER):
+            if near in self.spreads:
+                devices[near] = self.spreads[near].to_dict()
         manifest = {
             "selected": self.name,
             "space": self.candidate.space,
@@ -181,9 +177,7 @@ class _Question:
     learnt: Learnt | None  # how difficult each of those drawn of them is
     strata: Strata | None  # of known groups
     scale: FloatArray  # (n,): how many times as wide the interval of each row is
-    left_out: (
-        _CampaignsLeftOut | None
-    )  # of the question of new groups, where there are enough campaigns
+    left_out: _CampaignsLeftOut | None  # of new groups, where there are enough campaigns
     errors: StatedErrors
 
     @classmethod
@@ -255,36 +249,44 @@ class _Question:
             learnt=(self.learnt, self.strata),
         )
         steps = [
-            _Step((scheme, "fit"), f"{name} (all rows)", fitted),
-            _Step((scheme, "beyond"), f"{name} (ranges left out)", beyond),
-            _Step((scheme, scheme), f"intervals ({scheme})", calibrated),
+            _Fit(scheme, "", f"{name} (all rows)", fitted),
+            _OutsideRange(scheme, "", f"{name} (ranges left out)", beyond),
+            _Intervals(scheme, scheme, f"intervals ({scheme})", calibrated),
         ]
         if scheme == "grouped":
             new = _of_new_devices(self.dataset, self.candidate, self.predicted, self.folds, seed)
             for near, work in new.items():
-                steps.append(_Step((scheme, near), f"intervals ({near} devices)", work))
+                steps.append(_Intervals(scheme, near, f"intervals ({near} devices)", work))
         if self.left_out is not None:
             work = partial(self.left_out.calibrated, model=self.candidate)
-            steps.append(_Step((scheme, NEW_CAMPAIGN), "intervals (new campaigns)", work))
+            steps.append(_Intervals(scheme, NEW_CAMPAIGN, "intervals (new campaigns)", work))
         return steps
 
-    def answered(self, results: Mapping[tuple[str, str], Any]) -> FinalModel:
+    def answered(self, results: Mapping[_Step, Any]) -> FinalModel:
         """Return the model with the results of its steps."""
-        spreads, held = {}, {}
-        for (scheme, part), result in results.items():
-            if scheme == self.scheme and part not in ("fit", "beyond"):
-                spreads[part], held[part] = result
+        estimator = beyond = None
+        spreads = {}
+        held = {}
+        for step, result in results.items():
+            if step.scheme != self.scheme:
+                continue
+            if isinstance(step, _Fit):
+                estimator = result
+            elif isinstance(step, _OutsideRange):
+                beyond = result
+            elif isinstance(step, _Intervals):
+                spreads[step.part], held[step.part] = result
         return FinalModel(
             candidate=self.candidate,
             scheme=self.scheme,
-            estimator=results[self.scheme, "fit"],
+            estimator=estimator,
             spreads=spreads,
             held=held,
             groups=KnownGroups.of(self.dataset),
             domain=trained_range(self.dataset.X),
             fitted_baselines=_baselines(self.dataset),
             difficulty=None if self.learnt is None else self.learnt.summary(),
-            beyond=results[self.scheme, "beyond"],
+            beyond=beyond,
             law=learn_law(self.dataset),
             fitted=self.dataset,
             campaigns=() if self.left_out is None else tuple(self.left_out.campaigns.names),
@@ -342,8 +344,6 @@ class _CampaignsLeftOut:
         campaigns, new = competition.campaigns, competition.new_campaign
         if campaigns is None or new is None or not campaigns.enough:
             return None
-        if new.selected["name"] not in (candidate.name, competition.selected["grouped"]["name"]):
-            return None
         predicted = new.result.predictions[new.selected["name"]].to_numpy()
         return cls(campaigns, predicted, new.result.folds)
 
@@ -353,13 +353,34 @@ class _CampaignsLeftOut:
         return _calibrated(apart, model, "grouped", predicted=self.predicted, folds=self.folds)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Step:
-    """Something to compute from the data set of a question, in any order: ``key`` is the scheme and the part."""
+    """Something to compute from the data set of the question ``scheme``, in any order.
 
-    key: tuple[str, str]
+    ``part`` says which, where a question has several of a kind: the rows that intervals are for,
+    the model that ranks the features.
+    """
+
+    scheme: str
+    part: str
     label: str
     work: Callable[[Dataset], Any]
+
+
+class _Fit(_Step):
+    """The fit to all rows."""
+
+
+class _OutsideRange(_Step):
+    """How the model goes on outside the trained range."""
+
+
+class _Intervals(_Step):
+    """Intervals and their coverage."""
+
+
+class _Ranking(_Step):
+    """A ranking of the features."""
 
 
 def fit_final(
@@ -396,19 +417,13 @@ def fit_final(
     for question in questions:
         steps += question.steps(seed)
     shown = next(question for question in questions if question.scheme == competition.scheme)
-    rankers = []
     if rank:
-        rankers = [shown.candidate, *_rankers(competition, shown.candidate)]
-    for model in rankers:
-        function = ranking if model is shown.candidate else _ranked
-        work = partial(function, model=model, scheme=shown.scheme, seed=seed)
-        steps.append(
-            _Step((shown.scheme, f"ranking by {model.name}"), f"{model.name} (ranking)", work)
-        )
-    results = _computed(
-        steps, {question.scheme: question.dataset for question in questions}, report
-    )
-    ranked = [results.pop((shown.scheme, f"ranking by {model.name}")) for model in rankers]
+        for model in (shown.candidate, *_rankers(competition, shown.candidate)):
+            function = ranking if model is shown.candidate else _ranked
+            work = partial(function, model=model, scheme=shown.scheme, seed=seed)
+            steps.append(_Ranking(shown.scheme, model.name, f"{model.name} (ranking)", work))
+    datasets = {question.scheme: question.dataset for question in questions}
+    results = _computed(steps, datasets, report)
     answers = {question.scheme: question.answered(results) for question in questions}
     final = answers[schemes[0]]
     if "grouped" in answers and "kfold" in answers:
@@ -416,33 +431,35 @@ def fit_final(
     table = []
     if rank:
         table += ranking_by_rss(final.of(shown.scheme).estimator, shown.candidate)
-    for rows in ranked:
-        table += rows
+    for step, result in results.items():
+        if isinstance(step, _Ranking):
+            table += result
     return final, table
 
 
 def _computed(
     steps: Sequence[_Step], datasets: Mapping[str, Dataset], report: Report | None
-) -> dict[tuple[str, str], Any]:
-    """Return the result of each step, by its key, in the order of the steps."""
-    results = {}
+) -> dict[_Step, Any]:
+    """Return the result of each step, in the order of the steps."""
+    results: dict[int, Any] = {}
     start = perf_counter()
     if report is not None:
         report(0, len(steps), steps[0].label, nan)
     with pool() as processes:
-        for step, result in processes.map(_done, steps, datasets):
-            results[step.key] = result
+        for place, result in processes.map(_done, enumerate(steps), datasets):
+            results[place] = result
             seconds = (perf_counter() - start) * (len(steps) - len(results)) / len(results)
             if report is not None:
-                report(len(results), len(steps), step.label, seconds)
-    return {step.key: results[step.key] for step in steps}
+                report(len(results), len(steps), steps[place].label, seconds)
+    return {step: results[place] for place, step in enumerate(steps)}
 
 
-def _done(step: _Step, datasets: Mapping[str, Dataset]) -> tuple[_Step, Any]:
-    """Return a step and its result; its warnings were those of the folds too."""
+def _done(numbered: tuple[int, _Step], datasets: Mapping[str, Dataset]) -> tuple[int, Any]:
+    """Return the place of a step and its result; its warnings were those of the folds too."""
+    place, step = numbered
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return step, step.work(datasets[step.key[0]])
+        return place, step.work(datasets[step.scheme])
 
 
 def _units(groups: NDArray[Any], scheme: str) -> int:
@@ -496,10 +513,9 @@ def _of_two_families(dataset: Dataset, predicted: FloatArray) -> FloatArray:
     """Return predictions of families left out, NaN where the host was left out too: a stranger's host is known."""
     if HOST_DEVICE not in dataset.rows:
         return predicted
-    same = groups_of(on_hosts(dataset.rows), (DEVICE_FAMILY,)) == groups_of(
-        dataset.rows, (DEVICE_FAMILY,)
-    )
-    return np.where(same, np.nan, predicted)
+    of_hosts = groups_of(on_hosts(dataset.rows), (DEVICE_FAMILY,))
+    of_targets = groups_of(dataset.rows, (DEVICE_FAMILY,))
+    return np.where(of_hosts == of_targets, np.nan, predicted)
 
 
 def _calibrated(
@@ -523,15 +539,16 @@ def _calibrated(
     rows = drawn(within, LEARNT)
     y, seen = dataset.y[rows], predicted[rows]
     groups = dataset.groups[rows].astype(str)
-    alike, devices = _alike(dataset, rows, scheme), _devices(dataset, rows, scheme)
+    alike = _alike(dataset, rows, scheme)
+    devices = _devices(dataset, rows, scheme)
     with one_thread():  # many small products: threads would wait for each other
         if learnt is None:
-            learnt = (
-                learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices),
-                None,
-            )
-        hard, strata = learnt
-        trained_rows, unknown = None, 1.0
+            hard = learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices)
+            strata = None
+        else:
+            hard, strata = learnt
+        trained_rows = None
+        unknown = 1.0
         if strata is not None:
             unknown = strata.unknown
             trained_rows = rows_in_other_folds(dataset.groups, folds)[rows]
@@ -548,9 +565,11 @@ def _calibrated(
             trained_rows=trained_rows,
             unknown=unknown,
         )
-    difficulty, scale = None, np.ones(len(y))
+    difficulty = None
+    scale = np.ones(len(y))
     if hard is not None:
-        difficulty, scale = hard.difficulty, hard.scale
+        difficulty = hard.difficulty
+        scale = hard.scale
     if strata is not None and trained_rows is not None:
         scale = scale * strata.scale(trained_rows)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
@@ -567,9 +586,8 @@ def _calibrated(
         "rows_beyond": int((~np.isnan(predicted)).sum() - within.sum()),
         "worst_groups": named,
     }
-    return Spread(
-        ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty, strata
-    ), held
+    intervals = ConformalIntervals(scheme).fit(y, seen, groups, scale=scale)
+    return Spread(intervals, difficulty, strata), held
 
 
 def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
@@ -585,9 +603,9 @@ def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
 
 def _devices(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any] | None:
     """Return the device of each of the rows, where they are of many and all of these are trained: some are harder."""
-    if not dataset.comparison.is_many or (
-        scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}
-    ):
+    if not dataset.comparison.is_many:
+        return None
+    if scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}:
         return None
     return dataset.rows["device"].to_numpy(dtype=str)[rows]
 
@@ -608,32 +626,26 @@ def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: st
 
 def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
     """Return who ranks the features beside the best model: the forest, and the best model that selects by tests."""
-    rows_of = competition.evaluation[competition.scheme].rows
-    errors = {
-        row["name"]: (row["left"] is not None, row["e_out"])
-        for row in rows_of
-        if row["error"] is None
-    }
+    errors = {}
+    for row in competition.evaluation[competition.scheme].rows:
+        if row["error"] is None:
+            errors[row["name"]] = (row["left"] is not None, row["e_out"])
     ran = [model for model in competition.models if model.name in errors]
+    rankers = [model for model in ran if model.is_forest and model is not best]
     tested = [model for model in ran if model.selects_features and model.tests_features]
     if tested and best not in tested:
-        linear = [min(tested, key=lambda model: errors[model.name])]
-    else:
-        linear = []
-    return [*(model for model in ran if model.is_forest and model is not best), *linear]
+        rankers.append(min(tested, key=lambda model: errors[model.name]))
+    return rankers
 
 
 def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
     """Return the ranking by a model beside the best, a forest's by the decrease of its RSS too."""
-    dataset = replace(
-        dataset,
-        X=dataset.X[[name for name in dataset.X if not str(name).startswith(BASELINE_INPUT)]],
-    )
+    features = [name for name in dataset.X if not str(name).startswith(BASELINE_INPUT)]
+    dataset = replace(dataset, X=dataset.X[features])
+    table = []
     if model.is_forest:
-        by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model)
-    else:
-        by_rss = []
-    return [*by_rss, *ranking(dataset, model, scheme, seed)]
+        table += ranking_by_rss(fit_all(dataset, model, scheme), model)
+    return [*table, *ranking(dataset, model, scheme, seed)]
 
 
 def _baselines(dataset: Dataset) -> dict[str, Any]:

@@ -90,12 +90,12 @@ def _part(source: reading.Source, options: Options, where: Where) -> reading.Mea
             files,
             options=options,
             where=where,
-            part=True,
+            is_part=True,
         )
     except DataError:
         if not where:
             raise
-        whole = reading.read(files, options=options, part=True)
+        whole = reading.read(files, options=options, is_part=True)
         tables = ("frame", "rejected", "above_peak", "examples")
         none = {name: getattr(whole, name).iloc[:0] for name in tables}
         return replace(
@@ -203,7 +203,7 @@ def read_dataset(
                     f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}"
                 )
             return reading.read(
-                find_files(places)[:1], options=options, where=where, part=True
+                find_files(places)[:1], options=options, where=where, is_part=True
             )  # which says why
         repeats = spill.merged(options.each, options.keep)
     quoted, also = [totals.examples], reading.Account()

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from .. import values
 from ..arrays import BoolArray
@@ -137,7 +138,7 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
 
     A table with a column of `renames` is one of the user, whatever the others are called.
     """
-    reader_of = {one.name: one for one in readers()} if renames else {}
+    reader_of = {reader.name: reader for reader in readers()} if renames else {}
     taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
     companions: list[DataFile] = []
     skipped: list[DataFile] = []
@@ -200,12 +201,7 @@ def read_trace(source: Source, options: Options) -> Annotated:
     notes += [unknown for _, unknown in names.values() if unknown]
     findings = tuple(finding for finding in trace.findings if finding.code not in answered)
     table = trace.dispatches.assign(device=pd.Categorical(devices))
-    trace = replace(
-        trace,
-        dispatches=table,
-        findings=findings,
-        notes=tuple(notes),
-    )
+    trace = replace(trace, dispatches=table, findings=findings, notes=tuple(notes))
     return annotate(_joined(_without_long_names(trace), source.companions, options))
 
 
@@ -215,7 +211,8 @@ def _without_long_names(trace: Trace) -> Trace:
     They are a separate finding. Raises DataError where nothing else is left.
     """
     table = trace.dispatches
-    rows, letters = np.zeros(len(table), dtype=bool), 0
+    rows = np.zeros(len(table), dtype=bool)
+    letters = 0
     for column in ("name", "op_name"):
         names = table[column].astype("category")
         lengths = names.cat.categories.astype("str").str.len()
@@ -225,22 +222,15 @@ def _without_long_names(trace: Trace) -> Trace:
             letters = max(letters, int(lengths.max()))
     if not rows.any():
         return trace
-    first, share = str(table["source"].iloc[int(rows.argmax())]), share_of_time(table, rows)
+    first = str(table["source"].iloc[int(rows.argmax())])
+    share = share_of_time(table, rows)
     if rows.all():
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
     text = f"activities with a name as no profiler writes it (up to {letters:,} letters): left out"
     count = int(rows.sum())
-    found = findings_on(
-        count,
-        "long-name",
-        text,
-        "error",
-        first,
-        share,
-        letters=letters,
-    )
+    findings = findings_on(count, "long-name", text, "error", first, share, letters=letters)
     kept = table[~rows].reset_index(drop=True).astype({"name": "str", "op_name": "str"})
-    return replace(trace, dispatches=kept, findings=(*trace.findings, *found))
+    return replace(trace, dispatches=kept, findings=(*trace.findings, *findings))
 
 
 def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
@@ -254,16 +244,9 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
         try:
             other = read_execution_trace(file.path, max_bytes=options.trace_bytes)
         except DataError as error:
-            said = str(error)
+            problem = str(error)
             code = "unreadable-execution-trace"
-            refusals += findings_on(
-                1,
-                code,
-                said,
-                "error",
-                file.label,
-                problem=said,
-            )
+            refusals += findings_on(1, code, problem, "error", file.label, problem=problem)
             continue
         joined, report = join(trace, other)
         if report.joined:
@@ -468,7 +451,7 @@ def read(
     where: Where = None,
     options: Options | None = None,
     lenient: bool = False,
-    part: bool = False,
+    is_part: bool = False,
 ) -> Measurements:
     """Read measured files, in any mix of formats, into one measurement table.
 
@@ -491,7 +474,7 @@ def read(
     lenient : bool, default=False
         Whether a file that the user named and that cannot be read is left out (see
         `Measurements.unreadable`), as one that a folder held always is, and not an error.
-    part : bool, default=False
+    is_part : bool, default=False
         Whether this is a part of the data (`parts`): repeats are not merged, and units and defaults
         may be meant for columns of other parts.
 
@@ -515,11 +498,12 @@ def read(
         options = Options(units, defaults)
     check_keep(options.keep)
     options = replace(options, where=conditions(where))
-    tables, account = _tables(paths, options, lenient, part)
-    required = MEASURED if options.timed else PARTLY_MEASURED
-    return _combined(
-        [clean(rows, required=required) for rows in tables], account, where, options, part
-    )
+    tables, account = _tables(paths, options, lenient, is_part)
+    required = PARTLY_MEASURED
+    if options.timed:
+        required = MEASURED
+    cleaned = [clean(rows, required=required) for rows in tables]
+    return _combined(cleaned, account, where, options, is_part)
 
 
 def read_rows(
@@ -555,8 +539,7 @@ def read_rows(
     _leave_out(whole, every, where, account)
     if timed:
         usable = every[REFUSED].eq("").to_numpy()
-        held, _ = _held(every[usable].reset_index(drop=True), account, keep)
-        refuse(every, usable, held)
+        refuse(every, usable, _checked(every[usable].reset_index(drop=True), account, keep))
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
@@ -620,17 +603,8 @@ def canonical_defaults(defaults: Mapping[str, str]) -> dict[str, str]:
 
 
 def _meant(name: str, names: Collection[str]) -> str:
-    close = difflib.get_close_matches(
-        name,
-        sorted(names),
-        n=3,
-        cutoff=0.5,
-    ) or [
-        "device",
-        "dtype_a",
-        "op",
-    ]
-    return f"did you mean {' or '.join(close)}?"
+    close = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close or ['device', 'dtype_a', 'op'])}?"
 
 
 def check_renames(
@@ -656,13 +630,10 @@ def check_renames(
         if not columns:
             problem = "the data hold no table whose columns could be renamed"
         elif name not in columns:
-            close = difflib.get_close_matches(
-                name,
-                columns,
-                n=1,
-                cutoff=0.5,
-            )
-            meant = f" (did you mean {close[0]}?)" if close else ""
+            close = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+            meant = ""
+            if close:
+                meant = f" (did you mean {close[0]}?)"
             listed = few(dict.fromkeys(filter(None, columns)), _COLUMNS)
             problem = f"no table has a column {name!r}{meant}: the columns are {listed}"
         elif ours not in columns_used and not measured and not ours.startswith(COUNTER):
@@ -681,7 +652,7 @@ def _tables(
     data: Sequence[Path | str | DataFile | pd.DataFrame],
     options: Options,
     lenient: bool = False,
-    part: bool = False,
+    is_part: bool = False,
 ) -> tuple[list[pd.DataFrame], Account]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
@@ -689,11 +660,11 @@ def _tables(
     where = ", ".join(map(str, paths)) or TABLE
     account = Account()
     options = replace(options, defaults=canonical_defaults(options.defaults))
-    if not part:
+    if not is_part:
         check_renames(paths, options.renames, frames)
     files = find_files(paths)
     tables = _read_each(files, frames, options, account, lenient)
-    if tables and not part:
+    if tables and not is_part:
         files_read = {Path(label).name for label in account.labels.values()}
         for column, unit in options.units.items():
             if column not in account.columns | files_read:
@@ -729,12 +700,16 @@ def _tables(
 
 def _none_of(excluded: Sequence[Excluded]) -> str:
     """Say which condition excludes the files, and which values these have instead."""
-    last = max(excluded, key=lambda one: one.passed)
-    same = [one for one in excluded if (one.condition, one.passed) == (last.condition, last.passed)]
-    held = Counter(chain.from_iterable(one.held for one in same))
-    words = f"{last.column} is {few([word for word, _ in held.most_common()], _COLUMNS)}"
-    after = " after the other conditions: there" if last.passed else ":"
-    return f"no row has {last.condition}{after} {words}"
+    last = max(excluded, key=lambda file: file.passed)
+    values_held: Counter[str] = Counter()
+    for file in excluded:
+        if (file.condition, file.passed) == (last.condition, last.passed):
+            values_held.update(file.held)
+    words = few([word for word, _ in values_held.most_common()], _COLUMNS)
+    after = ":"
+    if last.passed:
+        after = " after the other conditions: there"
+    return f"no row has {last.condition}{after} {last.column} is {words}"
 
 
 def _read_each(
@@ -849,15 +824,8 @@ def prepared(
             rows[column] = filled(rows, column, value)
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
-            account.add(
-                remark(
-                    "default-unused",
-                    text,
-                    column=column,
-                    value=value,
-                ),
-                len(rows),
-            )
+            unused = remark("default-unused", text, column=column, value=value)
+            account.add(unused, len(rows))
     if "op" in rows and as_text(rows["op"]).eq(SERVING).any():
         rows = with_drafts(rows)
     if "device" in rows:
@@ -874,29 +842,39 @@ def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
     if not any(isinstance(table, pd.DataFrame) for table in tables):
         with suppress(pa.ArrowInvalid):  # an integer beyond 2**53 beside a table with fractions
             return pa.concat_tables(tables, promote_options="permissive").to_pandas()
-    return pd.concat(
-        [t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in tables], ignore_index=True
-    )
+    frames = []
+    for table in tables:
+        if not isinstance(table, pd.DataFrame):
+            table = table.to_pandas()
+        frames.append(table)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _combined(
-    parts: Sequence[CleanRows], account: Account, where: Where, options: Options, part: bool
+    cleaned: Sequence[CleanRows],
+    account: Account,
+    where: Where,
+    options: Options,
+    is_part: bool,
 ) -> Measurements:
     """Return the formats' tables as one: the selected rows, with repeats merged or numbered."""
-    rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
-    quoted = [part.examples for part in parts]
-    frames = [part.frame for part in parts if len(part.frame)]
+    rejected = pd.concat([rows.rejected for rows in cleaned], ignore_index=True)
+    quoted = [rows.examples for rows in cleaned]
+    frames = [rows.frame for rows in cleaned if len(rows.frame)]
     if not frames:
         unusable = _unusable(rejected, account)
         if account.traces and rejected["reason"].eq("launch-not-recorded").any():
-            raise TracesAloneError(unusable, _without_rows(parts, rejected, account))
+            raise TracesAloneError(unusable, _without_rows(cleaned, rejected, account))
         raise unusable
-    whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
+    whole = frames[0]
+    if len(frames) > 1:
+        whole = fill_text(pd.concat(frames, ignore_index=True))
     every = select(whole, where)
     if files := _leave_out(whole, every, where, account):
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
         every = _with_columns_of(every, frames)
-    held, above = _held(every, account, options.keep)
+    held = _checked(every, account, options.keep)
+    above = above_peaks(every, held)
     refused = held.reason != ""
     gone = [rejected]
     if refused.any():
@@ -909,29 +887,23 @@ def _combined(
             _refuse_unit(held, account)
             raise _unusable(pd.concat(gone, ignore_index=True), account)
     every = every.drop(columns=ORDER).reset_index(drop=True)
-    merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
-    if not part:
+    merged = every
+    odd = pd.DataFrame()
+    counts = every.groupby(KIND).size()
+    if not is_part:
         repeats = without_repeats(every, options.each, options.keep)
-        merged, odd, counts = without_odd(
-            repeats,
-            options,
-            account,
-            counts,
-            gone,
-            quoted,
-        )
+        merged, odd, counts = without_odd(repeats, options, account, counts, gone, quoted)
     rejected = pd.concat(gone, ignore_index=True)
     if merged.empty:
         raise _unusable(rejected, account)
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
         first = first_of_each(first[first["source"].isin(rejected["source"])])
-    read_as = account.read_as
     return Measurements(
         merged,
         rejected,
         account.notes(),
-        *read_as,
+        *account.read_as,
         above,
         first,
         counts,
@@ -966,15 +938,14 @@ def first_of_each(quoted: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_rows(
-    parts: Sequence[CleanRows], rejected: pd.DataFrame, account: Account
+    cleaned: Sequence[CleanRows], rejected: pd.DataFrame, account: Account
 ) -> Measurements:
     """Return the measurements if every row was refused."""
-    quoted = pd.concat([part.examples for part in parts], ignore_index=True)
-    notes = account.notes()
+    quoted = pd.concat([rows.examples for rows in cleaned], ignore_index=True)
     return Measurements(
-        parts[0].frame,
+        cleaned[0].frame,
         rejected,
-        notes,
+        account.notes(),
         *account.read_as,
         examples=quoted,
     )
@@ -1033,59 +1004,74 @@ def quote(refused: pd.DataFrame, gone: list[pd.DataFrame], quoted: list[pd.DataF
     quoted.append(examples(reasons, rows[[*MEASURED, *shown]]))
 
 
-def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
-    """Check rows against the peaks of their devices; remark on impossible ones, and return the rows above a peak."""
+def _checked(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> Held:
+    """Check rows against the peaks of their devices, and remark on those that are impossible or odd.
+
+    A power or an energy that cannot be true is blanked in ``rows``.
+    """
+    _blank_impossible(rows, account, keep)
+    files = (rows[ORDER] // MOST_LINES).to_numpy()
+    _remark_contradictions(rows, files, account)
+    held = hold(rows, files, keep)
+    _remark_units(rows, files, held, account)
+    remark_above(above_peaks(rows, held), account)
+    return held
+
+
+def _blank_impossible(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> None:
     for column, code, wrong in measured_beside(rows, keep):
         first = rows[wrong].iloc[0]
-        value, source, wrong_ones = float(first[column]), str(first["source"]), _WRONG[code]
-        unit = "J" if column == "energy_j" else "W"
-        text = f"{wrong_ones} are left out: {value:g} {unit} first ({source})"
-        account.add(
-            remark(
-                code,
-                text,
-                value=value,
-                source=source,
-            ),
-            int(wrong.sum()),
-        )
+        value = float(first[column])
+        source = str(first["source"])
+        unit = "W"
+        if column == "energy_j":
+            unit = "J"
+        text = f"{_WRONG[code]} are left out: {value:g} {unit} first ({source})"
+        account.add(remark(code, text, value=value, source=source), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
-    files = (rows[ORDER] // MOST_LINES).to_numpy()
+
+
+def _remark_contradictions(rows: pd.DataFrame, files: NDArray[np.intp], account: Account) -> None:
+    """Remark on columns that contradict each other, file by file; ``files`` (n,) is the place of each row's."""
     for code, what, off in contradictions(rows):
-        by_file = pd.Series(off, rows["source"].astype(str))
+        by_source = pd.Series(off, rows["source"].astype(str))
         for file in np.unique(files[~np.isnan(off)]):
-            of_file_rows = by_file[files == file].dropna()
-            middle = float(of_file_rows.median())
-            lines = few((source.rpartition(":")[2] for source in of_file_rows.index), 3)
+            factors = by_source[files == file].dropna()
+            middle = float(factors.median())
+            lines = few((source.rpartition(":")[2] for source in factors.index), 3)
             text = (
                 f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both "
                 "and their units"
             )
-            account.add_of(file, remark(code, text, factor=middle), len(of_file_rows))
-    held = hold(rows, files, keep)
+            account.add_of(file, remark(code, text, factor=middle), len(factors))
+
+
+def _remark_units(
+    rows: pd.DataFrame, files: NDArray[np.intp], held: Held, account: Account
+) -> None:
+    """Remark on files whose times, or some of them, seem to be in another unit."""
     for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, account)
         times = {"factor": factor, "column": column, "unit": unit}
-        of_file_rows = files == file
+        concerned = files == file
         if device:
             times["device"] = device
-            of_file_rows &= rows["device"].eq(device).to_numpy()
+            concerned &= rows["device"].eq(device).to_numpy()
         text = _other_unit(factor, column, unit, device)
-        account.add_of(file, remark("other-unit", text, **times), int(of_file_rows.sum()))
+        account.add_of(file, remark("other-unit", text, **times), int(concerned.sum()))
     sources = rows["source"].astype(str)
     odd = pd.DataFrame({"file": files, "source": sources, "times": held.slipped})
-    for file, of_file_rows in odd[held.slipped != 1].groupby("file"):
-        text, count = slipped_text(of_file_rows, account.labels[int(file)]), len(of_file_rows)
-        account.add_of(file, remark(SLIPPED, text, rows=count), count)
-    above = above_peaks(rows, held)
-    remark_above(above, account)
-    return held, above
+    for file, slipped in odd[held.slipped != 1].groupby("file"):
+        text = slipped_text(slipped, account.labels[int(file)])
+        account.add_of(file, remark(SLIPPED, text, rows=len(slipped)), len(slipped))
 
 
 def slipped_text(rows: pd.DataFrame, label: str) -> str:
     """Say which rows of a file are a thousand times off the others of their operator, and the likely unit."""
     times = float(rows["times"].iloc[0])
-    unit, way = ("ns", "long") if times > 1 else ("ms", "short")
+    unit, way = "ms", "short"
+    if times > 1:
+        unit, way = "ns", "long"
     lines = few((source.rpartition(":")[2] for source in rows["source"]), 5)
     return (
         f"{counted(len(rows), 'row')} (lines {lines}) take some {max(times, 1 / times):,.0f} "
@@ -1115,17 +1101,9 @@ def _off(factor: float) -> str:
 def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
     """Return the rows above a peak of their device as in `Measurements.above_peak`."""
     at = np.flatnonzero(held.share > FINDING)
-    above = (
-        rows[["source", "device", "op", "dtype_a", "duration_us"]]
-        .iloc[at]
-        .assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
-    )
-    return above.sort_values(
-        "share",
-        ascending=False,
-        kind="stable",
-        ignore_index=True,
-    )
+    above = rows[["source", "device", "op", "dtype_a", "duration_us"]].iloc[at]
+    above = above.assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
+    return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
 def remark_above(above: pd.DataFrame, account: Account) -> None:
@@ -1136,26 +1114,27 @@ def remark_above(above: pd.DataFrame, account: Account) -> None:
         refused = int((~rows_above["kept"]).sum())
         shares = []
         for source, share in worst:
-            how = f"{100 * share:.0f} % of it" if share < 10 else f"{share:,.0f} times it"
+            how = f"{share:,.0f} times it"
+            if share < 10:
+                how = f"{100 * share:.0f} % of it"
             shares.append(f"{how} ({source})")
         text = f"faster than {device} allows ({peak_name(str(peak))}): {', '.join(shares)}"
         if refused:
             text += f"; {refused} over 150 %: kept out (unless impossible rows are kept)"
-        said = {
-            "device": device,
-            "peak": peak,
-            "worst": worst,
-            "refused": refused,
-        }
-        account.add(remark("above-peak", text, **said), len(rows_above))
+        above_peak = remark(
+            "above-peak", text, device=device, peak=peak, worst=worst, refused=refused
+        )
+        account.add(above_peak, len(rows_above))
 
 
 def _plausible_unit(file: int, factor: float, account: Account) -> tuple[str, str]:
     """Return the column of a file's times, "" if no unit can be stated, and the unit that makes them plausible."""
     column, unit = account.times.get(file, ("", "us"))
     micros = TIME_UNITS[unit] * factor
-    plausible = (name for name, size in TIME_UNITS.items() if 0.9 < size / micros < 1.1)
-    return column, next(plausible, "")
+    for name, size in TIME_UNITS.items():
+        if 0.9 < size / micros < 1.1:
+            return column, name
+    return column, ""
 
 
 def _refuse_unit(held: Held, account: Account) -> None:
@@ -1176,8 +1155,10 @@ def why_none_is_left(rejected: pd.DataFrame) -> str:
 
 def _unusable(rejected: pd.DataFrame, account: Account) -> DataError:
     """Return the error for data without a usable row; of tables without a dimension, with their columns."""
-    first, columns = rejected.iloc[0], account.columns
-    problem, detail = why_none_is_left(rejected), first["detail"]
+    first = rejected.iloc[0]
+    columns = account.columns
+    problem = why_none_is_left(rejected)
+    detail = first["detail"]
     if first["reason"] == "missing-dimension" and not columns:
         problem += f": give default {detail}=VALUE"
     elif first["reason"] == "missing-dimension" and detail not in columns:
