@@ -11,9 +11,8 @@ INTERRUPTED = 130  # exit code of Ctrl-C, that of `options`, which takes a secon
 
 def main() -> None:
     """Import the command line, which takes a while, and run it."""
-    atexit.register(
-        gc.freeze
-    )  # Python would look through all modules for circles before it ends: 0.15 s
+    # Python would look through all modules for circles before it ends: 0.15 s
+    atexit.register(gc.freeze)
     try:
         from .commands.app import main as command  # here, where Ctrl-C is awaited
 

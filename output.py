@@ -32,10 +32,11 @@ if (
     import pyarrow as pa
 
 READABLE: Final = (".parquet", ".csv")
+# suffixes of tables; those that can be read again as data stand apart
 FORMATS: Final = (
     *READABLE,
     ".xlsx",
-)  # suffixes of tables; those that can be read again as data stand apart
+)
 PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx")
 """Suffixes of files of predictions; JSON has a report beside the rows."""
 FILES: Final = {

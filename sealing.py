@@ -248,10 +248,8 @@ def _part(stated: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _data_of(folder: Path) -> str | None:
     """Return the SHA-256 of the training data that metrics and model state; refuse two different ones."""
-    metrics, model = (
-        _part(_stated(folder / METRICS), "data").get("sha256"),
-        _stated(folder / MODEL).get("data_sha256"),
-    )
+    metrics = _part(_stated(folder / METRICS), "data").get("sha256")
+    model = _stated(folder / MODEL).get("data_sha256")
     if metrics and model and metrics != model:
         raise ArtifactError(
             f"{folder}: {METRICS} and {MODEL} are of different training data: {_HINT}"

@@ -42,9 +42,9 @@ PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "s
 """What must have the same version everywhere, beside Python: results depend on it, or what is sent does."""
 _ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0
 """Seconds to wait for a scheduler, for a first worker or one in place of the last, and between looks at the workers."""
-_LOST, _MEMORY = (
-    3,
-    "one task has ended several workers, most likely for memory: give each more, or fewer models",
+_LOST = 3
+_MEMORY = (
+    "one task has ended several workers, most likely for memory: give each more, or fewer models"
 )
 """How often a task is begun again whose worker was lost with what it needs, and what is said then."""
 _ALONE = threading.Lock()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..report.document import Document
 
+# columns that a table of forecasts has
 ANSWER: Final = (
     "predicted",
     "lower",
@@ -43,7 +44,7 @@ ANSWER: Final = (
     "unit",
     "level",
     "reason",
-)  # columns that a table of forecasts has
+)
 WAY: Final = ("gpu", "gpus", "engine", "dtype", "kv_dtype", "replicas", "tp", "dp", "ep")
 """Columns that say what a way to serve is, in the table of `Deployments`."""
 

@@ -306,10 +306,9 @@ def check(
             others = _host_error(checked, measured.frame, rows, interval)
         else:
             others = {}
-    trained_errors, chosen = (
-        _of_model(checked),
-        checked.metrics["model"]["scheme"],
-    )  # the scheme of the choice goes first
+    # the scheme of the choice goes first
+    trained_errors = _of_model(checked)
+    chosen = checked.metrics["model"]["scheme"]
     folds = {
         str(name): part
         for name, part in sorted(

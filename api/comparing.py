@@ -560,9 +560,8 @@ def _answers(given: object) -> dict[str, Any] | None:
     return None
 
 
-_MOST_BYTES: Final = (
-    2**26
-)  # of a JSON file that is looked into for answers: a longer one is a trace
+# of a JSON file that is looked into for answers: a longer one is a trace
+_MOST_BYTES: Final = 2**26
 _Pair = tuple[str, str, tuple[float, ...], tuple[float, ...], Estimate, Estimate, frozenset[str]]
 
 

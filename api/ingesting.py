@@ -49,11 +49,12 @@ COUNTED = remark(
     "and engine=vllm, "
     "or write them all to a folder in parts",
 )
+# what a folder holds that measurements are written to
 FILES = (
     "measurements.parquet",
     FOUND,
     "ingest.html",
-)  # what a folder holds that measurements are written to
+)
 
 
 def check_place_of_table(out: Path, *, dispatches: bool = False, parts: bool = False) -> None:

@@ -38,25 +38,27 @@ from .predicting import RunGiven, RunLike, run_of
 from .runs import Run, Trained, as_prior
 from .tables import Data, items_or_embedded, load_measurements
 
+# rows of the target that are measured, where nobody says how many
 ROWS: Final = (
     10,
     30,
     100,
     300,
     1000,
-)  # rows of the target that are measured, where nobody says how many
+)
 MODELS: Final = ("Additive", "BoostedTrees/Residual", "ExtraTrees/Residual")
 """Models that compete: the most cautious, and what is best of many rows and of few."""
 FOLDS: Final = 10
 ASKED: Final = 3000  # most held-out rows that are predicted in a draw
 ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
 SHIFTED = "the run, shifted"
+# what a data set says of its rows by itself
 _OWN: Final = (
     "flops",
     "bytes",
     "compute_dtype",
     "bound",
-)  # what a data set says of its rows by itself
+)
 
 
 @dataclass(frozen=True)
@@ -274,10 +276,9 @@ def curve(
         } | ({FROM_HOST: ways[FROM_HOST]} if measured_on is not None else {ALONE: ways[ALONE]})
     results, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
     start, done, total = perf_counter(), 0, draws * len(ways) * len(wanted)
-    folds, new = (
-        make_folds(scheme, every.groups, len(every), FOLDS, seed),
-        scheme == "grouped",
-    )  # no trained group is asked about
+    # no trained group is asked about
+    folds = make_folds(scheme, every.groups, len(every), FOLDS, seed)
+    new = scheme == "grouped"
     turns = np.random.default_rng(seed).permutation(folds.max() + 1)
     for draw in range(draws):  # each time another fold: the first one always has the largest group
         turn = turns[draw % len(turns)]
@@ -292,10 +293,8 @@ def curve(
                 if count > len(pool):
                     continue
                 if way == SHIFTED and shifted is not None:
-                    model, scored = (
-                        shifted,
-                        _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval),
-                    )
+                    model = shifted
+                    scored = _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval)
                 else:
                     drawn = pd.concat(
                         [part.iloc[order[:count]] for part in parts], ignore_index=True

@@ -308,10 +308,9 @@ def predict(
     with replacing(overwrite=overwrite, reads=map(Path, read)), one_thread():
         check_file(file, PREDICTION_FORMATS)
         if isinstance(run, str | Path):
-            model, name = (
-                TrainedModel.load(Path(run)),
-                str(run),
-            )  # which needs none of the run's evidence
+            # which needs none of the run's evidence
+            model = TrainedModel.load(Path(run))
+            name = str(run)
         else:
             model, name = run_of(run).trained, str(run.folder or "the run just trained")
         model, stated = on_user_gpu(model, default)
@@ -846,11 +845,9 @@ def explain(
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
         model = model.answering(asked_rows)
         X = model.features(asked_rows)
-        alone, parts, places = (
-            model.saved.predict(X)[0],
-            parts_of(model.saved.estimator, X),
-            model.domain.places(X),
-        )
+        alone = model.saved.predict(X)[0]
+        parts = parts_of(model.saved.estimator, X)
+        places = model.domain.places(X)
     columns = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
     laws = {
         str(name): float(value)

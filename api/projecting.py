@@ -256,9 +256,8 @@ class ProjectedTrace(Result):
                 for name in ("nominal_us", "lower_us", "upper_us", "level")
             },
         }
-        counted = np.sort(
-            projection.graph.rows[projection.counted]
-        )  # what makes the end-to-end time
+        # what makes the end-to-end time
+        counted = np.sort(projection.graph.rows[projection.counted])
         with replacing(overwrite=overwrite):
             write_chakra(
                 Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about

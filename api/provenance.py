@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # a page of a command that trains nothing need not import wha
     from ..evaluation.final_model import FinalModel
     from ..features.matrix import Dataset
 
+# parameters that do not change a result
 _WITHOUT: Final = (
     "jobs",
     "cluster",
@@ -39,7 +40,7 @@ _WITHOUT: Final = (
     "resume",
     "progress",
     "command",
-)  # parameters that do not change a result
+)
 MOST_FILES: Final = 500  # files of a folder that are named one by one
 LARGEST: Final = 2**31  # bytes of the largest file that is hashed
 

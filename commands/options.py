@@ -43,10 +43,9 @@ if TYPE_CHECKING:  # what options are checked with need not import what shows re
     from ..report.result import Result
 
 P = ParamSpec("P")
-USER_ERROR, INTERRUPTED = (
-    2,
-    130,
-)  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
+# exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
+USER_ERROR = 2
+INTERRUPTED = 130
 _LEAST_MEMORY: Final = {"numpy": 15 * 2**25, "scipy": 2**30}
 """Bytes that must be allowed before a library is imported: tables map 0.45 GiB, a small training 0.8."""
 _ROOM: Final = "allow more, or give fewer rows at a time"
@@ -124,10 +123,9 @@ def option(
 
 
 AGAIN = "Repeatable."  # ends the help of an option that may be given several times
-DATA, MORE = (
-    "How data are read",
-    "More options",
-)  # panels of the help: common options stand before both
+# panels of the help: common options stand before both
+DATA = "How data are read"
+MORE = "More options"
 DataArgument = Annotated[
     list[Path] | None,
     typer.Argument(

@@ -103,12 +103,10 @@ def choose(
     distances = np.sqrt(distances)
     if len(place) and (near := distances[:, place].min(axis=1)).any():
         weights = weights * near / (weights @ near)
-    far, among, taken, batch = (
-        distances @ weights,
-        np.zeros(len(points)),
-        np.isin(kept, before),
-        list[int](),
-    )
+    far = distances @ weights
+    among = np.zeros(len(points))
+    taken = np.isin(kept, before)
+    batch = list[int]()
     while (able := ~taken & (price <= budget)).any():
         row = int(np.argmin(np.where(able, far - among / (len(batch) + 1), np.inf)))
         batch.append(row)

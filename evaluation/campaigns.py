@@ -31,9 +31,8 @@ from .folds import LearningData, PairedAndUnpaired
 
 LEAST: Final = 5  # campaigns that are enough to resample them
 LEAST_LEFT_OUT: Final = 3  # campaigns from which each is left out once
-LARGEST: Final = (
-    2 / 3
-)  # share of the groups that one campaign may hold where campaigns are resampled
+# share of the groups that one campaign may hold where campaigns are resampled
+LARGEST: Final = 2 / 3
 STATED: Final = 0.5  # share of the rows that must state their campaign
 NESTED: Final = 0.8  # share of these that must be of the campaign of their group
 

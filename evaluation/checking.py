@@ -580,10 +580,8 @@ def independent_rows(held: BoolArray, groups: pd.Series) -> float:
 
 def _part(name: str, rows: pd.DataFrame, seed: int) -> Part:
     """Return a class: its median ratio by the cluster bootstrap."""
-    errors, groups = (
-        log_ratio(rows["observed"], rows["predicted"]),
-        rows["group"].to_numpy(dtype=str),
-    )
+    errors = log_ratio(rows["observed"], rows["predicted"])
+    groups = rows["group"].to_numpy(dtype=str)
     shift = None
     if not too_few(len(rows), len(np.unique(groups))):
         draws = bootstrapped_medians(errors, groups, replicates=REPLICATES // 2, seed=seed)

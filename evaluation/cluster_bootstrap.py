@@ -69,11 +69,9 @@ def bootstrapped_medians(
     Values are sorted once; a sample is how often each group was drawn.
     """
     _, label, size = np.unique(groups, return_inverse=True, return_counts=True)
-    order, medians, rng = (
-        np.argsort(values, kind="stable"),
-        np.empty(replicates),
-        np.random.default_rng(seed),
-    )
+    order = np.argsort(values, kind="stable")
+    medians = np.empty(replicates)
+    rng = np.random.default_rng(seed)
     ordered, label = values[order], label[order]
     for i in range(replicates):
         drawn = np.bincount(rng.integers(len(size), size=len(size)), minlength=len(size))

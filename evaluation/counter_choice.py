@@ -33,10 +33,9 @@ from .crossval import Evaluation, cross_validate
 from .metrics import ape
 from .observers.progress import Progress
 
-MOST, ROUNDS = (
-    40,
-    5,
-)  # counters that are tried together at most, and how often they are thinned and filled up again
+# counters that are tried together at most, and how often they are thinned and filled up again
+MOST = 40
+ROUNDS = 5
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "non-linear": ("RandomForest", "BoostedTrees"),
     "OLS": ("OLS", "OLS/Forward/BIC"),
@@ -78,9 +77,8 @@ def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int
        Biometrika 95(3), 2008.
     """
     names = [str(name) for name in X.columns]
-    scaled = (
-        X.to_numpy(dtype=np.float64) / y[:, None]
-    )  # n x p, what a sum of times sees of each column
+    # n x p, what a sum of times sees of each column
+    scaled = X.to_numpy(dtype=np.float64) / y[:, None]
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     without_pass = np.array([not is_counter(name) for name in names])
     always = [place for place, name in enumerate(names) if without_pass[place] and "=" not in name]
@@ -144,9 +142,8 @@ class _Space:
             R = np.linalg.qr(self._A[:, kept], mode="r")
             inverse = np.linalg.pinv(R)
             coefficients = inverse @ inverse.T @ (self._A[:, kept].T @ self._ones)
-            loss = coefficients**2 / np.maximum(
-                (inverse**2).sum(axis=1), 1e-300
-            )  # what leaving each out adds
+            # what leaving each out adds
+            loss = coefficients**2 / np.maximum((inverse**2).sum(axis=1), 1e-300)
             least, left = int(np.argmin(loss)), max(float(rest @ rest), 1e-300)
             if np.log1p(loss[least] / left) > penalty:
                 break

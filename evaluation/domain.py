@@ -86,9 +86,8 @@ class TrainedRange:
     low: FloatArray
     high: FloatArray
     gaps: BoolArray  # whether training rows had missing values of the feature; shape (p,)
-    by_kind: Mapping[str, TrainedRange] = field(
-        default_factory=dict
-    )  # 0/1 feature of a class -> the range of its rows
+    # 0/1 feature of a class -> the range of its rows
+    by_kind: Mapping[str, TrainedRange] = field(default_factory=dict)
 
     @classmethod
     def of(cls, X: pd.DataFrame, classes: str = "") -> Self:
@@ -110,19 +109,16 @@ class TrainedRange:
                 "data"
             )
         values = X.to_numpy(dtype=np.float64)
-        low, high = (
-            np.fmin.reduce(values, axis=0),
-            np.fmax.reduce(values, axis=0),
-        )  # NaN where all are
+        # NaN where all are
+        low = np.fmin.reduce(values, axis=0)
+        high = np.fmax.reduce(values, axis=0)
         return cls(tuple(map(str, X.columns)), low, high, np.any(np.isnan(values), axis=0))
 
     @classmethod
     def together(cls, parts: Sequence[TrainedRange]) -> Self:
         """Return the range of the rows of all parts, which have the same features."""
-        low, high = (
-            np.fmin.reduce([one.low for one in parts]),
-            np.fmax.reduce([one.high for one in parts]),
-        )
+        low = np.fmin.reduce([one.low for one in parts])
+        high = np.fmax.reduce([one.high for one in parts])
         gaps = np.any([one.gaps for one in parts], axis=0)
         kinds = dict.fromkeys(kind for one in parts for kind in one.by_kind)
         of_kinds = {}
@@ -323,11 +319,9 @@ class TrainedRange:
     ) -> Iterator[tuple[NDArray[np.intp], Remark | Alike]]:
         """Yield positions among values of a feature (n,), all outside its range, and how they lie to it."""
         name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
-        log, ratio, span = (
-            bool(self._is_log[column]),
-            bool(self._is_ratio[column]),
-            float(self._spans[column]),
-        )
+        log = bool(self._is_log[column])
+        ratio = bool(self._is_ratio[column])
+        span = float(self._spans[column])
         missing, above = np.isnan(values), values > high
         if missing.any():
             yield (
@@ -344,9 +338,8 @@ class TrainedRange:
                 remark("never-in-training", f"{name} never occurred in training", feature=name),
             )
             return
-        scaled = (
-            np.full(len(values), True) if log else ratio & (values > 0)
-        )  # far is a factor, else a number of spans
+        # far is a factor, else a number of spans
+        scaled = np.full(len(values), True) if log else ratio & (values > 0)
         ends = ("above-trained-range", high, above), ("below-trained-range", low, ~missing & ~above)
         for (code, limit, side), factor in product(ends, (True, False)):
             at = np.flatnonzero(side & (scaled == factor))
@@ -359,10 +352,8 @@ class TrainedRange:
                 meant, bound = (values[at], limit)
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
             values_of = {"value": meant, "far": far}
-            unit, called = (
-                "x" if factor else " spans",
-                name.removeprefix(LOG_PREFIX) if log else name,
-            )
+            unit = "x" if factor else " spans"
+            called = name.removeprefix(LOG_PREFIX) if log else name
             if low == high:
                 trained = "only at"
             elif side is above:

@@ -179,10 +179,8 @@ class Rule:
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
         terms, classes = tuple(map(str, saved["terms"])), tuple(map(str, saved["classes"]))
-        coefficients, least = (
-            np.array(saved["coefficients"], dtype=np.float64),
-            float(saved["least"]),
-        )
+        coefficients = np.array(saved["coefficients"], dtype=np.float64)
+        least = float(saved["least"])
         if (
             coefficients.shape != (len(classes) + 1, len(terms) + 1)
             or not (coefficients >= 0).all()

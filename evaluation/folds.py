@@ -69,9 +69,8 @@ class TrainingRows:
     y: FloatArray  # (n,)
     groups: NDArray  # (n,)
     folds: Mapping[str, IntArray]  # scheme -> the fold in which each row is held out, (n,)
-    tell_groups: frozenset[
-        str
-    ]  # schemes under which a model is given the groups for its inner folds
+    # schemes under which a model is given the groups for its inner folds
+    tell_groups: frozenset[str]
     unpaired: Unpaired | None
     campaigns: PairedAndUnpaired | None
     repeats: PairedAndUnpaired | None

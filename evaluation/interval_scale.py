@@ -40,10 +40,11 @@ from .intervals import (
     log_ratio,
 )
 
+# of the difficulty found, how much is believed (0: intervals of one radius)
 POWERS: Final = (
     0.5,
     1.0,
-)  # of the difficulty found, how much is believed (0: intervals of one radius)
+)
 PENALTY: Final = 0.1  # of the ridge regression on standardised columns, per row
 FOLDS: Final = 5
 MOST_ROWS: Final = 15_000  # rows, drawn at random, that it is learnt and judged on
@@ -287,10 +288,8 @@ def _learn(
         or not residuals.any()
     ):
         return None
-    folds, some = (
-        make_folds("grouped", code, len(y), FOLDS),
-        drawn(np.ones(len(y), dtype=bool), MOST_ROWS),
-    )
+    folds = make_folds("grouped", code, len(y), FOLDS)
+    some = drawn(np.ones(len(y), dtype=bool), MOST_ROWS)
     codes = np.unique(code[some], return_inverse=True)[1]
 
     def score(scale: FloatArray) -> FloatArray:

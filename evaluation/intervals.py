@@ -200,10 +200,8 @@ class ConformalIntervals:
         reach = self.radius(level) * _positive(scale) * np.asarray(widen, dtype=np.float64)
         up, down = reach * self.up_, reach * self.down_
         if outside is not None:
-            theirs, far = (
-                np.asarray(share, dtype=np.float64),
-                outside.radius(level) * _positive(wider),
-            )
+            theirs = np.asarray(share, dtype=np.float64)
+            far = outside.radius(level) * _positive(wider)
             up, down = (
                 np.where(theirs < 1, (1 - theirs) * radius, 0.0)
                 + np.where(theirs > 0, theirs * far * side, 0.0)
@@ -267,11 +265,9 @@ def cross_bounds(
     for `ConformalIntervals.fit`. Raises DataError: fewer than three groups under the scheme
     ``"grouped"``: none could be left out.
     """
-    y, p, fold = (
-        np.asarray(observed, dtype=float),
-        np.asarray(predicted, dtype=float),
-        np.asarray(folds),
-    )
+    y = np.asarray(observed, dtype=float)
+    p = np.asarray(predicted, dtype=float)
+    fold = np.asarray(folds)
     names = np.asarray(groups)
     difficulty = np.broadcast_to(_positive(scale), y.shape)
     lower, upper = np.full((2, len(y)), np.nan)
@@ -362,27 +358,23 @@ def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
 
 
 _PLACES: Final = np.linspace(-3, 3, 61)
-_SHARES: Final = stats.norm.cdf(
-    _PLACES
-)  # probabilities at which a distribution is represented, dense in its tails
+# probabilities at which a distribution is represented, dense in its tails
+_SHARES: Final = stats.norm.cdf(_PLACES)
 _MASSES: Final = stats.norm.pdf(_PLACES) / stats.norm.pdf(_PLACES).sum()
-_STRETCHED: Final = np.array(
-    [0.005, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995]
-)  # levels between which radii are interpolated
+# levels between which radii are interpolated
+_STRETCHED: Final = np.array([0.005, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995])
 _NORMAL: Final = special.ndtri((1 + _STRETCHED) / 2)
 _MOST_SHIFTS: Final = 120
-_SCATTER_OF_MEDIAN: Final = (
-    np.pi / 2
-)  # variance of the median of n normal deviates, over that of their mean
+# variance of the median of n normal deviates, over that of their mean
+_SCATTER_OF_MEDIAN: Final = np.pi / 2
 
 
 def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArray) -> FloatArray:
     """Return the radius at each level for rows of a new group, from residuals (n,) and the groups' numbers (n,)."""
     size = np.bincount(code)
     finite = np.isfinite(residuals)
-    missed = float(
-        np.mean(np.bincount(code, ~finite) / size)
-    )  # rows without a usable prediction: misses at any radius
+    # rows without a usable prediction: misses at any radius
+    missed = float(np.mean(np.bincount(code, ~finite) / size))
     r, code = residuals[finite], np.unique(code[finite], return_inverse=True)[1]
     if not len(r):
         return np.full(len(asked), np.inf)
@@ -424,9 +416,8 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
             shifts = np.zeros(count)
         if count > _MOST_SHIFTS:
             shifts = np.quantile(shifts, (np.arange(_MOST_SHIFTS) + 0.5) / _MOST_SHIFTS)
-        shifts = np.r_[
-            shifts, -shifts
-        ]  # groups may as well err the other way; Student's t does already
+        # groups may as well err the other way; Student's t does already
+        shifts = np.r_[shifts, -shifts]
         masses = np.full(len(shifts), 1 / len(shifts))
     weights = np.outer(masses, _MASSES).ravel()
     if missed < 1:
@@ -449,10 +440,8 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
         order = np.argsort(reach)
         place = np.searchsorted(np.cumsum(weights[order]), wanted)
         table[at] = reach[order[np.minimum(place, len(reach) - 1)]]
-    each, part = (
-        np.arange(len(asked)),
-        (asked - _STRETCHED[below]) / (_STRETCHED[below + 1] - _STRETCHED[below]),
-    )
+    each = np.arange(len(asked))
+    part = (asked - _STRETCHED[below]) / (_STRETCHED[below + 1] - _STRETCHED[below])
     radii = table[below, each] + (table[below + 1, each] - table[below, each]) * part
     return np.maximum.accumulate(np.where(levels < 1, radii, np.inf))
 

@@ -395,11 +395,9 @@ def _finding(
     """Judge the laws of one class and compare them out of sample."""
     assert dataset.host is not None
     families = _of(campaigns, members)
-    rows, target, host = (
-        dataset.rows.iloc[members],
-        dataset.y[members],
-        dataset.host_values[members],
-    )
+    rows = dataset.rows.iloc[members]
+    target = dataset.y[members]
+    host = dataset.host_values[members]
     host_us, target_us = (
         rows[name].to_numpy(dtype=float) for name in (HOST_DURATION, "duration_us")
     )
@@ -407,9 +405,8 @@ def _finding(
     low, high = np.quantile(host_us, [0.05, 0.95])
     judged = []
     for name, outcome in zip(laws, evidence, strict=True):
-        ratio = float(
-            (laws[name] / host).dropna().median()
-        )  # NaN where the law has no prediction at all
+        # NaN where the law has no prediction at all
+        ratio = float((laws[name] / host).dropna().median())
         if isinstance(outcome, Verdict):
             judged.append(LawFinding(str(name), ratio, None, outcome))
         else:

@@ -103,9 +103,8 @@ def paired_difference(
     difference, lower, upper, p_value = float(sums.sum() / len(one)), None, None, None
     if len(sums) > 1:
         units = max(effective_groups(code), 2.0)
-        spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(
-            one
-        )  # of a ratio
+        # of a ratio
+        spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(one)
         reach = float(stats.t.ppf((1 + level) / 2, units - 1) * spread)
         lower, upper = difference - reach, difference + reach
         means = (np.bincount(code, weights=errors) / sizes for errors in (one, other))
@@ -295,10 +294,8 @@ def compare_scheme(
         str((cvs[0].get("selected") or {}).get("name")),
         str((cvs[1].get("selected") or {}).get("name")),
     )
-    paired, by_group = (
-        None,
-        pd.DataFrame(columns=["group", "rows", "first", "second", "difference"]),
-    )
+    paired = None
+    by_group = pd.DataFrame(columns=["group", "rows", "first", "second", "difference"])
     if names[0] in sides[0] and names[1] in sides[1]:
         common_pairs = pd.DataFrame(
             {"group": common["group"], "first": sides[0][names[0]], "second": sides[1][names[1]]}
@@ -414,9 +411,8 @@ def drift(
     change = np.log(
         other["duration_us"].to_numpy(dtype=float) / one["duration_us"].to_numpy(dtype=float)
     )
-    named = (
-        "kernel_source" if "kernel_source" in both else "kernel"
-    )  # which some tables write with the release
+    # which some tables write with the release
+    named = "kernel_source" if "kernel_source" in both else "kernel"
     renamed = texts(one, named) != texts(other, named)
     groups, rng = group_labels(one), np.random.default_rng(seed)
     lines = []

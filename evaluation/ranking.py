@@ -125,17 +125,18 @@ def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
     """
     values = X.to_numpy(dtype=np.float64)
     rows = values[np.linspace(0, len(values) - 1, min(MOST_RISEN, len(values))).astype(int)]
-    low, high = np.quantile(values, [0.25, 0.75], axis=0)
-    low, high = (
-        np.where(high > low, low, values.min(axis=0)),
-        np.where(high > low, high, values.max(axis=0)),
-    )
-    at_once, change = max(_ROWS_AT_ONCE // (2 * len(rows)), 1), np.zeros(X.shape[1])
+    lower, upper = np.quantile(values, [0.25, 0.75], axis=0)
+    differ = upper > lower
+    low = np.where(differ, lower, values.min(axis=0))
+    high = np.where(differ, upper, values.max(axis=0))
+    at_once = max(_ROWS_AT_ONCE // (2 * len(rows)), 1)
+    change = np.zeros(X.shape[1])
     for first in range(0, X.shape[1], at_once):
         columns = range(first, min(first + at_once, X.shape[1]))
         moved = np.tile(rows, (2 * len(columns), 1)).reshape(len(columns), 2, len(rows), X.shape[1])
         for block, column in enumerate(columns):
-            moved[block, 0, :, column], moved[block, 1, :, column] = low[column], high[column]
+            moved[block, 0, :, column] = low[column]
+            moved[block, 1, :, column] = high[column]
         predicted = np.asarray(
             fitted.predict(pd.DataFrame(moved.reshape(-1, X.shape[1]), columns=X.columns))
         )
@@ -235,9 +236,8 @@ def _jackknife_p_values(
         left, values, right = np.linalg.svd(design[rows], full_matrices=False)
         kept = values > 1e-9 * values[0]
         coefficients.append(right[kept].T @ ((left[:, kept].T @ target[rows]) / values[kept]))
-        estimable &= (
-            np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6
-        )  # else the rows do not tell this coefficient from others
+        # else the rows do not tell this coefficient from others
+        estimable &= np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6
     whole, without = coefficients[0], np.array(coefficients[1:])
     error = np.sqrt((count - 1) / count * np.sum((without - whole) ** 2, axis=0))
     t = np.divide(np.abs(whole), error, out=np.full_like(whole, np.inf), where=error > 0)
@@ -282,9 +282,8 @@ def permutation_importance(
         predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
         for column, answers in zip(columns, predicted.reshape(len(columns), rows), strict=True):
             more = float(ape(np.tile(target, repeats), answers).mean() - baseline)
-            increase[str(X.columns[column])] = (
-                round(more, 9) + 0.0
-            )  # 0 where the model does not look at it
+            # 0 where the model does not look at it
+            increase[str(X.columns[column])] = round(more, 9) + 0.0
     return increase
 
 

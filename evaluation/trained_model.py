@@ -575,13 +575,11 @@ class TrainedModel:
 
     def _from_features(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
-        X, reference, unlike, trained, devices = (
-            asked.X,
-            asked.reference,
-            asked.unlike,
-            asked.trained,
-            asked.devices,
-        )
+        X = asked.X
+        reference = asked.reference
+        unlike = asked.unlike
+        trained = asked.trained
+        devices = asked.devices
         trained_rows = asked.trained_rows
         check, new = self.domain.check(X, self.recipe.unknown(asked.rows)), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
@@ -592,12 +590,10 @@ class TrainedModel:
         )
         for reasons_of in (unlike, check.reasons):
             reasons.extend(reasons_of, np.arange(len(X)))
-        alone, second, (share, wide), (times, widen) = (
-            predicted,
-            [],
-            np.zeros((2, len(X))),
-            np.ones((2, len(X))),
-        )
+        alone = predicted
+        second = []
+        (share, wide) = np.zeros((2, len(X)))
+        (times, widen) = np.ones((2, len(X)))
         far = np.where(new, np.maximum(check.distance, 1.0), check.distance)
         if self.beyond is None:
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
@@ -754,10 +750,8 @@ class TrainedModel:
 
     def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:
         """Return the figure that the fitted baselines scale: the host's time, or a size on the target."""
-        measure, target = (
-            self.saved.manifest["baselines"].get("reference", "roofline"),
-            self.recipe.target,
-        )
+        measure = self.saved.manifest["baselines"].get("reference", "roofline")
+        target = self.recipe.target
         if self.recipe.host is not None:
             if measure == "host":
                 return self._measured(rows)

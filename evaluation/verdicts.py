@@ -201,11 +201,9 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
             text = f"holds with a correction of {c}"
             return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", text, deviation=c))
     if evidence.scatter > margin:
-        code, text, figures = (
-            "law-scatter-undecided",
-            f"scatter {100 * evidence.scatter:.1f} %",
-            {"scatter": evidence.scatter},
-        )
+        code = "law-scatter-undecided"
+        text = f"scatter {100 * evidence.scatter:.1f} %"
+        figures = {"scatter": evidence.scatter}
     elif large_drift:
         code, text, figures = "law-slope-undecided", f"slope {slope}", {"slope": slope}
     else:

@@ -21,10 +21,8 @@ shapes = pd.DataFrame(
     ],
     columns=["m", "n", "k"],
 ).assign(op="gemm", dtype_a="bf16")
-flops, moved = (
-    2 * shapes.prod(axis=1, numeric_only=True),
-    2 * (shapes["m"] * shapes["k"] + shapes["k"] * shapes["n"] + shapes["m"] * shapes["n"]),
-)
+flops = 2 * shapes.prod(axis=1, numeric_only=True)
+moved = 2 * (shapes["m"] * shapes["k"] + shapes["k"] * shapes["n"] + shapes["m"] * shapes["n"])
 
 
 def measured(device, fixed_j, j_per_flop, j_per_byte):

@@ -148,9 +148,8 @@ class FeatureRecipe:
     def _unseen_levels(self, context: Context) -> Iterator[tuple[IntArray, Remark]]:
         """Yield rows of a level that training had not, by category and level."""
         for name, trained_levels in self.levels.items():
-            unstated = _CATEGORY[name].needs == "measured" and {*trained_levels} == {
-                UNSTATED
-            }  # training says nothing of it
+            # training says nothing of it
+            unstated = _CATEGORY[name].needs == "measured" and {*trained_levels} == {UNSTATED}
             if OTHER in trained_levels or name == HOST_CAMPAIGN or unstated:
                 continue
             like = list(trained_levels)
@@ -397,11 +396,9 @@ def learn_matrix(
             levelled = _levelled(words, levels[category.name])
             for level in levels[category.name] if len(levels[category.name]) > 1 else ():
                 name = f"{category.name}={level}"
-                columns[name], roles[name], units[name] = (
-                    (levelled == level).astype(float),
-                    "category",
-                    "0/1",
-                )
+                columns[name] = (levelled == level).astype(float)
+                roles[name] = "category"
+                units[name] = "0/1"
     for pattern in without:
         if not (matched := fnmatch.filter(columns, pattern)) or len(matched) == len(columns):
             problem = (

@@ -26,9 +26,8 @@ class Constant:
     device: str
     source: str
     spread: float = float("nan")  # standard deviation of its logarithm; NaN where it is unknown
-    by: Mapping[str, float] = field(
-        default_factory=dict
-    )  # where it was measured of its own: by gfx id, vendor, ...
+    # where it was measured of its own: by gfx id, vendor, ...
+    by: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, key: str | None) -> float:
         """Return the value of what was measured of its own, else the one for all."""

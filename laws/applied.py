@@ -190,10 +190,9 @@ def check_law(law: str) -> None:
         raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {names}")
 
 
-BANDWIDTH, KEPT = (
-    "bandwidth",
-    "kept",
-)  # what stands in for a law that says nothing of a row, and for that
+# what stands in for a law that says nothing of a row, and for that
+BANDWIDTH = "bandwidth"
+KEPT = "kept"
 OVER_PCIE = remark("over-pcie", "a copy between host and GPU: scaled by the PCIe generations")
 """A copy between host and GPU goes by the generations of PCIe."""
 
@@ -214,9 +213,8 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     fallback = np.isfinite(wide.factor)
     reasons = chosen([linked], [OVER_PCIE], asked.why)
     pairs = zip(reasons, chosen([usable | fallback], [None], wide.why), strict=True)
-    why = (
-        tuple(dict.fromkeys(filter(None, pair))) for pair in pairs
-    )  # one that is twice there once
+    # one that is twice there once
+    why = (tuple(dict.fromkeys(filter(None, pair))) for pair in pairs)
     factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
     return pd.DataFrame(
         {

@@ -23,9 +23,8 @@ from ..operators.operators import Work
 from .base import COMPUTE, MEMORY, Pair, Rows, Scaled
 from .rates import by_kind, chosen, given, memory_us, peaks, runnable, where_published
 
-LAUNCH_FLOOR_US: Final = constant(
-    "launch.before_work"
-).value  # rows whose roofline time is below this are launch-bound
+# rows whose roofline time is below this are launch-bound
+LAUNCH_FLOOR_US: Final = constant("launch.before_work").value
 
 
 @dataclass(frozen=True)
@@ -91,15 +90,15 @@ def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndar
 
 
 SIDES = (16, 32, 64, 128, 256)
-TILES = tuple(
-    itertools.product(SIDES, SIDES)
-)  # macro tiles (rows, columns) that GEMM libraries for CDNA offer
+# macro tiles (rows, columns) that GEMM libraries for CDNA offer
+TILES = tuple(itertools.product(SIDES, SIDES))
+# parts the inner dimension k is split into (split-K; for attention, split-KV)
 SPLITS = (
     1,
     2,
     4,
     8,
-)  # parts the inner dimension k is split into (split-K; for attention, split-KV)
+)
 SMALLEST_PART = 32  # a part keeps at least this much of k
 FULL_RATE = 64.0  # tm tn / (tm + tn) from which a tile's operand traffic no longer limits it: that of 128 x 128
 

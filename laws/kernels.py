@@ -170,6 +170,5 @@ class Streaming(DeviceLaw):
 
 
 STREAMING = Streaming()
-ROW_WISE = Streaming(
-    constant("streaming.row_wise").value
-)  # norms, softmax and what else sums along its rows
+# norms, softmax and what else sums along its rows
+ROW_WISE = Streaming(constant("streaming.row_wise").value)

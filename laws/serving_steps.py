@@ -50,9 +50,8 @@ from ..operators.work import BITS, as_numbers, canonical_dtypes, numbers, texts
 
 LAYER_US: Final = constant("launch.layer").value
 """Launches and small kernels of a layer, per step: vLLM on MI300X."""
-_PER_SEQUENCE_US: Final = constant(
-    "launch.sequence"
-).value  # per sequence to the power `_POWER`, on one GPU
+# per sequence to the power `_POWER`, on one GPU
+_PER_SEQUENCE_US: Final = constant("launch.sequence").value
 _POWER: Final = 0.75
 _SCALED_BITS: Final = 4.5  # of a weight of 4 bits with a scale of 8 bits for every 16 (NVFP4)
 _KEPT: Final = 3e9  # bytes of a GPU that the runtime keeps for itself
@@ -203,9 +202,8 @@ def steps(
         [_SCALED_BITS if BITS.get(w) == 4 else BITS.get(w, np.nan) for w in texts(frame, "dtype_b")]
     )
     size = bits / 8.0
-    plain = np.where(
-        (bits < 8) & mixture, _WIDE, size
-    )  # a checkpoint of 4 bits keeps the attention of mixtures wide
+    # a checkpoint of 4 bits keeps the attention of mixtures wide
+    plain = np.where((bits < 8) & mixture, _WIDE, size)
     kept = np.array(
         [BITS.get(word, 0) / 8.0 for word in canonical_dtypes(pd.Series(texts(frame, "dtype_kv")))]
     )
@@ -220,9 +218,8 @@ def steps(
     room = np.maximum(memory * used - held - _KEPT, _KEPT) / (per_token * (prompt + answer / 2))
     running = (users**-_SMOOTH + np.maximum(room, 0.5) ** -_SMOOTH) ** (-1 / _SMOOTH)
     running = np.fmin(running, as_numbers(frame, "running_limit"))
-    others_run = np.maximum(
-        running - 1.0, 0.0
-    )  # whose prompts are read while one answer is written
+    # whose prompts are read while one answer is written
+    others_run = np.maximum(running - 1.0, 0.0)
     apart = ~together(frame)
     shared = np.where(apart, 0.0, prompt / answer)  # tokens of prompts for each token of an answer
     # seconds a step
@@ -360,9 +357,8 @@ def _figures(device: str, a: str, b: str, user_gpu: GPU | None) -> tuple[float, 
         return (np.nan,) * 5
     computed = a if BITS.get(a, 0) >= BITS.get(b, 0) else b
     wide = gpu.peaks.get("bf16_matrix", gpu.peaks.get("fp16_matrix", np.nan))
-    rate = gpu.peaks.get(
-        f"{computed}_matrix", wide
-    )  # a GPU without such a unit widens what it reads
+    # a GPU without such a unit widens what it reads
+    rate = gpu.peaks.get(f"{computed}_matrix", wide)
     gib = (gpu.memory_gb or np.nan) * 2.0**30
     return (
         (gpu.memory_bw_gbs or np.nan) * 1e9,

@@ -34,9 +34,8 @@ from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
 SMS = "FLOPCAST_SMS"  # in the environment: this process computes with so many SMs of NVIDIA's GPU, in a green context
-CPU_FOLDER = Path(
-    "/sys/devices/system/cpu/cpu0"
-)  # where the operating system describes the CPU: caches, clock
+# where the operating system describes the CPU: caches, clock
+CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 

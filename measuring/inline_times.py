@@ -33,9 +33,8 @@ from ..traces.activity_work import call_text, describe_call
 from .backend import import_torch
 
 Mark = Any
-Signature = tuple[
-    tuple[int, ...], Any, tuple[int, ...]
-]  # sizes, dtype and strides of the first argument
+# sizes, dtype and strides of the first argument
+Signature = tuple[tuple[int, ...], Any, tuple[int, ...]]
 Key = tuple[str, Signature | None]  # name, and what it was called with
 _PLAIN: Final = {
     "ReLU": "aten::relu",

@@ -30,17 +30,17 @@ from ..workers import cpu_model
 from .backend import Backend, Device, cache_sizes, clock_mhz, governor
 from .timing import Timer
 
+# what a reading holds, as columns of the measurement table
 STATE = (
     "clock_mhz",
     "power_w",
     "temperature_c",
-)  # what a reading holds, as columns of the measurement table
+)
 EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 Reading = dict[str, float]
-Busy = Callable[
-    [], object
-]  # keeps the device busy for a moment; called again and again while a reading is taken
+# keeps the device busy for a moment; called again and again while a reading is taken
+Busy = Callable[[], object]
 Read = Callable[[Busy], Reading]
 Run = Callable[[Sequence[str], Busy], str]
 _IDLE_SECONDS = 0.01  # between two looks whether the tool that reads an idle GPU has ended

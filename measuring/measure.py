@@ -55,12 +55,10 @@ class Measured:
     # the JSON beside the table: machine, versions, protocol, what failed, and the runs it took
     # (`parts`, as `_part` tells them), but for one that was killed
     provenance: dict[str, Any]
-    differences: (
-        pd.Series
-    )  # change of each time from the first pass to the last, percent; empty with one pass
-    failures: list[
-        dict[str, str]
-    ]  # rows that cannot be measured, in words (`row`), and why (`reason`)
+    # change of each time from the first pass to the last, percent; empty with one pass
+    differences: pd.Series
+    # rows that cannot be measured, in words (`row`), and why (`reason`)
+    failures: list[dict[str, str]]
     ended: str  # ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``
     lost: str = ""  # the row that left the device useless, and what it raised
     notes: tuple[Remark, ...] = ()  # what was assumed, left out and said once

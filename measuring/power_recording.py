@@ -66,9 +66,8 @@ class Protocol:
     kernel_us: float  # time of one execution
     repeats: int  # launches that count as one execution
     runs: int
-    lag_us: (
-        float | None
-    )  # time constant of the read power behind the drawn one, measured; None: no rise tells it
+    # time constant of the read power behind the drawn one, measured; None: no rise tells it
+    lag_us: float | None
     settling_us: (
         float  # time of the longest train that does not throttle; 0: none searched throttles
     )
@@ -77,9 +76,8 @@ class Protocol:
     steady_from: (
         int  # first execution of steady power: as planned, or later where it was searched for
     )
-    unthrottled: (
-        int | None
-    )  # executions of the longest train that does not throttle; None: none searched throttles
+    # executions of the longest train that does not throttle; None: none searched throttles
+    unthrottled: int | None
     searched: int  # executions of the longest train searched
 
 
@@ -313,16 +311,16 @@ class _Course:
         turns: Sequence[tuple[int, ...]],
     ) -> None:
         self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
+        # which kernels run at each place, in turn
         self.trained = [
             *((place,) for place in range(len(rows))),
             *turns,
-        ]  # which kernels run at each place, in turn
+        ]
         self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
         self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
         self._last = 0  # when the last execution ended, CPU's nanoseconds
-        self._risen = list[
-            tuple[float, float]
-        ]()  # readings of a kernel's probes: µs since their train began, watts
+        # readings of a kernel's probes: µs since their train began, watts
+        self._risen = list[tuple[float, float]]()
         for (entry,) in journal.steps:
             if "protocol" in entry:
                 self.protocols.append(Protocol(**entry["protocol"]))
@@ -397,9 +395,8 @@ class _Course:
             settling_us=settling_us,
         )
         in_window = math.ceil(max(interval, kernel_us) / kernel_us)
-        seen_steady = (
-            chosen.steady_from - 1 + in_window
-        )  # the shortest train whose last window is steady throughout
+        # the shortest train whose last window is steady throughout
+        seen_steady = chosen.steady_from - 1 + in_window
         later = probes.settled(seen_steady) - seen_steady
         appended = max(chosen.executions - chosen.steady_from, AFTER if later else 0)
         made = [chosen.row.runs if chosen.row else 400]

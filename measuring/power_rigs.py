@@ -63,16 +63,13 @@ Power = float | list[tuple[int, float]]
 class Train:
     """The record of one train of executions; times in nanoseconds."""
 
-    executions: list[
-        tuple[int, int]
-    ]  # start and end on the CPU's clock; of several kernels in turn
+    # start and end on the CPU's clock; of several kernels in turn
+    executions: list[tuple[int, int]]
     readings: list[tuple[int, float]]  # stamp on the logger's clock, watts
-    pairs: list[
-        tuple[int, int, int]
-    ]  # of the logger's clock: gpu_ns, cpu_ns, delay_ns; none of a logger on the CPU's
-    components: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # watts of parts of the GPU at the same stamps
+    # of the logger's clock: gpu_ns, cpu_ns, delay_ns; none of a logger on the CPU's
+    pairs: list[tuple[int, int, int]]
+    # watts of parts of the GPU at the same stamps
+    components: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Rig(Protocol):
@@ -374,10 +371,9 @@ def counter_to_cpu(pairs: list[tuple[int, int, int]], counter_ns: list[float]) -
 
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000  # when the simulated day begins, on the CPU's clock
-OFFSET_NS, DRIFT = (
-    3_000_000,
-    50e-6,
-)  # by how much the GPU's clock is ahead of the CPU's at that moment, and gains on it
+# by how much the GPU's clock is ahead of the CPU's at that moment, and gains on it
+OFFSET_NS = 3_000_000
+DRIFT = 50e-6
 MODEL: Final = "MI300X"
 EFFICIENCY: Final = 0.45  # share of the peaks that kernels reach
 LAUNCH_US: Final = constant("launch.tuned_product").value
@@ -400,9 +396,8 @@ class Load:
     """The load of one execution of a kernel."""
 
     us: float
-    above_w: Mapping[
-        str, float
-    ]  # power above idle of each component and in total, when it has run for long
+    # power above idle of each component and in total, when it has run for long
+    above_w: Mapping[str, float]
 
 
 class SimulatedGPU:
@@ -482,9 +477,8 @@ class SimulatedGPU:
         step = min(self.interval_us / 500, *(load.us / 40 for load in self.loads), LAG_US / 20)
         times = self._now_us + step * np.arange(int((until_us - self._now_us) / step) + 2)
         active = np.clip((times - begin_us) / step, 0, 1) * (times < end_us[-1]) / slow
-        ended = np.diff(
-            np.searchsorted(times, end_us), prepend=0, append=len(times)
-        )  # times before each end
+        # times before each end
+        ended = np.diff(np.searchsorted(times, end_us), prepend=0, append=len(times))
         turn = np.repeat(np.arange(len(ended)), ended) % len(self.loads)
         places = range(len(self.loads))
         drawn = [_lagging(active * (turn == place), step / LAG_US) for place in places]

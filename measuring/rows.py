@@ -40,12 +40,13 @@ from .machine import STATE
 from .timing import Call
 
 Row = dict[str, Any]
+# cells of a row that are words, whatever its operator
 WORDS = (
     "op",
     "variant",
     "layout",
     *DTYPE_COLUMNS,
-)  # cells of a row that are words, whatever its operator
+)
 _FIRST = (
     *("op", "variant", "dtype_a", "dtype_b", "dtype_out", "scale_block"),
     *("direction", "layout", "batch"),

@@ -66,12 +66,11 @@ from .timing import (
     visit,
 )
 
-DONE, INTERRUPTED, BUDGET, LOST = (
-    "done",
-    "interrupted",
-    "budget",
-    "device lost",
-)  # how a session ends
+# how a session ends
+DONE = "done"
+INTERRUPTED = "interrupted"
+BUDGET = "budget"
+LOST = "device lost"
 _OUT_OF_MEMORY = re.compile(
     "out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE
 )
@@ -121,9 +120,8 @@ class Plan:
     seed: int = 0  # of operands and order: drift in the course of hours shall not look like an effect of size
     cold: bool = False  # whether the cache is filled with other data before each call
     function: str = ""  # the user's, "" for the suite's kernels
-    machine: Mapping[str, str] = field(
-        default_factory=dict
-    )  # processor, GPU, PyTorch: those of one measurement
+    # processor, GPU, PyTorch: those of one measurement
+    machine: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cache(self) -> str:
@@ -449,9 +447,8 @@ class Session:
             if "error" in entry:
                 self.failures[entry["row"]] = entry["error"]
             else:
-                self.visits.append(
-                    {**entry, "samples_us": np.array(entry["samples_us"])}
-                )  # a quarter of a list's size
+                # a quarter of a list's size
+                self.visits.append({**entry, "samples_us": np.array(entry["samples_us"])})
 
 
 @dataclass
@@ -496,10 +493,9 @@ def unmeasured(session: Session) -> Sequence[int]:
 
 
 VAGUE = 0.5  # half width of the interval, relative to the time, from which a row is worth a word
-LATE, CLOCK = (
-    0.1,
-    0.02,
-)  # shares of late samples, and of the clock in a sample, from which a row is worth a word
+# shares of late samples, and of the clock in a sample, from which a row is worth a word
+LATE = 0.1
+CLOCK = 0.02
 
 
 def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:

@@ -44,10 +44,9 @@ from ..traces.cleaning.robust import (
 
 Call = Callable[[], Any]
 CLOCK_SHARE = 0.005  # part of a sample that the clock itself may take
-MOST_CALLS, MOST_QUEUED_CALLS = (
-    4096,
-    256,
-)  # calls of one sample at most, on the host's clock and by events
+# calls of one sample at most, on the host's clock and by events
+MOST_CALLS = 4096
+MOST_QUEUED_CALLS = 256
 QUEUED = 512  # calls and events that wait in a device's queue at most: CUDA's holds 1024, then the host would wait
 MOST_HOLD_US = 20_000.0  # the longest pause before a block
 EVENT_STEP_US = 0.5  # resolution of timing events (CUDA runtime API, ``cudaEventElapsedTime``: around 0.5 microseconds)
@@ -185,13 +184,14 @@ def calls_per_sample(timer: Timer, call: Call) -> int:
 
 INTERVAL, TIME, REPEATS = "interval", "time", "repeats"  # what ends a visit
 DIFFER, UNFINISHED = "rounds differ", "unfinished"
+# what the column `stopped_by` says of a row (see `session`)
 ENDINGS = (
     INTERVAL,
     DIFFER,
     REPEATS,
     TIME,
     UNFINISHED,
-)  # what the column `stopped_by` says of a row (see `session`)
+)
 WINDOW = 5  # samples of one window of the warm-up
 STABLE = 0.02  # a window is stable whose median lies within this part of that of the window before
 WARMUP_SECONDS = 0.02  # the least warm-up, unless the limit of time is smaller
@@ -402,9 +402,8 @@ def row_statistics(
     kept = mad_filter(samples, threshold, groups=visits).kept
     samples, visits = samples[kept], visits[kept]
     pooled = median_intervals(samples, numbers[visits], level)
-    medians = (
-        pd.Series(samples).groupby(visits).median()
-    )  # of all visits: the filter keeps the median's neighbours
+    # of all visits: the filter keeps the median's neighbours
+    medians = pd.Series(samples).groupby(visits).median()
     between = part_intervals(medians.to_numpy(), numbers, level)
     duration = medians.groupby(numbers).median()
     alone = between["n"].eq(1)

@@ -204,9 +204,8 @@ def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[st
     ]
 
 
-version = cache(
-    metadata.version
-)  # each looks for the package anew, and reads all that it says of itself
+# each looks for the package anew, and reads all that it says of itself
+version = cache(metadata.version)
 
 
 def versions() -> dict[str, str]:

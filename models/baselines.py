@@ -41,9 +41,8 @@ class _OneColumn(RegressorMixin, BaseEstimator):
                 validate_data(self, X, skip_check_array=True, reset=reset)
             j = self._position()
             name = feature_names(self)[j]
-            values = X.iloc[:, j].to_numpy(
-                dtype=np.float64, na_value=np.nan
-            )  # plain: a frame takes longer to check
+            # plain: a frame takes longer to check
+            values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)
             if not len(values) or not np.isfinite(values).all():
                 check_array(values[:, np.newaxis], input_name=f"column {name!r} of X")
             return values
@@ -237,9 +236,8 @@ def _nearest_line(rows: np.ndarray) -> np.ndarray:
         nearest = _line_of(rows, np.zeros(2))
         assert nearest is not None  # d = 0 meets every constraint
         return nearest
-    some = (
-        np.linspace(0, count - 1, WHOLE).round().astype(int)
-    )  # of rows sorted by their times: of all lengths
+    # of rows sorted by their times: of all lengths
+    some = np.linspace(0, count - 1, WHOLE).round().astype(int)
     start = _line_of(rows[:, np.argsort(rows[0], kind="stable")[some]], np.zeros(2))
     assert start is not None
     gaps = 1 - start @ rows
@@ -410,9 +408,8 @@ class AdditiveTime(PositiveRegressor):
             return validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=nan)
         if reset or list(X.columns) != list(getattr(self, "feature_names_in_", ())):
             validate_data(self, X, skip_check_array=True, reset=reset)
-        values = X.to_numpy(
-            dtype=np.float64, na_value=np.nan
-        )  # plain: a frame takes longer to check
+        # plain: a frame takes longer to check
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
         return check_array(values, ensure_all_finite=nan, input_name="X")
 
     def _terms(self, values: np.ndarray) -> np.ndarray:

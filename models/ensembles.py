@@ -211,12 +211,10 @@ class GeometricStack(PositiveRegressor):
         learn_weights: bool = True,
         random_state: int | None = 0,
     ) -> None:
-        self.parts, self.cv, self.learn_weights, self.random_state = (
-            parts,
-            cv,
-            learn_weights,
-            random_state,
-        )
+        self.parts = parts
+        self.cv = cv
+        self.learn_weights = learn_weights
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,); groups shape inner folds.

@@ -39,6 +39,7 @@ _REAL: Final = re.compile(
     r"(?:-?[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?(?: -?[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?)*)?"
 )
 _NODES: Final = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+# kinds of decision: of a number, and where a missing one goes
 _NUMERICAL: Final = (
     0,
     2,
@@ -46,7 +47,7 @@ _NUMERICAL: Final = (
     6,
     8,
     10,
-)  # kinds of decision: of a number, and where a missing one goes
+)
 
 
 def checked(text: str, width: int) -> str:
@@ -326,11 +327,9 @@ class Boosted(RegressorMixin, BaseEstimator):
     ) -> None:
         self.n_trees, self.learning_rate, self.max_leaves = n_trees, learning_rate, max_leaves
         self.tree_features, self.loss, self.weigh_groups = tree_features, loss, weigh_groups
-        self.min_samples_leaf, self.max_features, self.max_bins = (
-            min_samples_leaf,
-            max_features,
-            max_bins,
-        )
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.max_bins = max_bins
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
@@ -488,18 +487,14 @@ class MLP(RegressorMixin, BaseEstimator):
         holdout: float = 0.1,
         random_state: int | None = 0,
     ) -> None:
-        self.hidden, self.alpha, self.learning_rate, self.batch_size = (
-            hidden,
-            alpha,
-            learning_rate,
-            batch_size,
-        )
-        self.max_epochs, self.patience, self.holdout, self.random_state = (
-            max_epochs,
-            patience,
-            holdout,
-            random_state,
-        )
+        self.hidden = hidden
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.holdout = holdout
+        self.random_state = random_state
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:

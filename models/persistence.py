@@ -61,9 +61,8 @@ def to_bytes(estimator: BaseEstimator) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as target:
         for name, content in ((STATE, state.encode()), (BLOCK, bytes(writer.block))):
-            target.writestr(
-                zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1
-            )  # numbers hardly shrink
+            # numbers hardly shrink
+            target.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1)
     return out.getvalue()
 
 

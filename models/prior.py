@@ -154,9 +154,8 @@ class Smooth(RegressorMixin, BaseEstimator):
             for slope in self.SLOPES:
                 values, vectors = np.linalg.eigh(self._covariance(self.rows_, length, slope))
                 turned = vectors.T @ (y - self.offset_)
-                variances = (
-                    spreads * np.maximum(values, 0.0) + noises
-                )  # (n_spreads * n_noises) x n_samples
+                # (n_spreads * n_noises) x n_samples
+                variances = spreads * np.maximum(values, 0.0) + noises
                 evidence = -(turned**2 / variances + np.log(variances)).sum(axis=1) / 2 + liked
                 evidence -= (np.log(length / 6.0) / 0.7) ** 2 / 2
                 if (at := int(np.argmax(evidence))) >= 0 and evidence[at] > best:

@@ -250,9 +250,8 @@ class Columns(TransformerMixin, BaseEstimator):
         if not hasattr(X, "iloc"):
             return np.asarray(X)[:, self.columns_]
         chosen = X.iloc[:, self.columns_]
-        values = chosen.to_numpy(
-            dtype=np.float64, na_value=np.nan
-        )  # plain: a frame takes longer to check
+        # plain: a frame takes longer to check
+        values = chosen.to_numpy(dtype=np.float64, na_value=np.nan)
         if not (finite := np.isfinite(values).all(axis=0)).all():
             bad = [str(name) for name, good in zip(chosen.columns, finite, strict=True) if not good]
             raise ValueError(

@@ -237,9 +237,8 @@ class Op:
     name: str  # as in column ``op``
     unit: Unit  # arithmetic unit whose peak bounds it
     dimensions: tuple[Dim, ...]  # its dimensions, in the order users know them
-    group: tuple[
-        str, ...
-    ]  # columns of the default group, whose rows are never split between training and validation
+    # columns of the default group, whose rows are never split between training and validation
+    group: tuple[str, ...]
     label: str  # format of the group's name over the columns of `group`
     _flops: Formula = field(repr=False)
     _bytes: Formula = field(repr=False)
@@ -259,15 +258,12 @@ class Op:
     # standard deviation of the logarithm of a kernel's time about that of its work, where nothing
     # was fitted
     spread: float = 0.5
-    features: tuple[
-        OwnFeature, ...
-    ] = ()  # features of its dimensions, in models of this operator alone
-    metrics: tuple[
-        str, ...
-    ] = ()  # columns that its rows may measure beside the time, each a metric to predict
-    measured: Measured | None = field(
-        default=None, repr=False
-    )  # how it is measured; None where it cannot be
+    # features of its dimensions, in models of this operator alone
+    features: tuple[OwnFeature, ...] = ()
+    # columns that its rows may measure beside the time, each a metric to predict
+    metrics: tuple[str, ...] = ()
+    # how it is measured; None where it cannot be
+    measured: Measured | None = field(default=None, repr=False)
 
     @cached_property
     def dims(self) -> tuple[str, ...]:

@@ -36,9 +36,8 @@ OPS: dict[str, Op] = {
     name: _FOUND[name] for name in {**dict.fromkeys(CATALOGUE["shown"]), **_FOUND}
 }
 """Every operator by its name in column ``op``."""
-ALIASES: dict[str, str] = {
-    word: op.name for op in OPS.values() for word in op.aliases
-}  # other names of operators
+# other names of operators
+ALIASES: dict[str, str] = {word: op.name for op in OPS.values() for word in op.aliases}
 ATEN: dict[str, CallReader] = {
     name: read for kind in _KINDS for name, read in getattr(kind, "ATEN", {}).items()
 }

@@ -113,9 +113,8 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
         return constant_offset(checked)
     gpu, cpu, delay = _relative(checked)
     stretches = np.array_split(np.arange(len(gpu)), min(len(gpu), _START_PAIRS))
-    start = np.array(
-        [stretch[np.argmin(delay[stretch])] for stretch in stretches]
-    )  # of each the one read fastest
+    # of each the one read fastest
+    start = np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])
     slope, _, _, _ = stats.theilslopes(cpu[start], gpu[start])
     if abs(float(slope) - 1) > MOST_SLOPE_ERROR + LONGEST_MISS_NS / float(gpu[-1]):
         raise DataError(

@@ -23,9 +23,8 @@ from .runs import covered_share
 
 CELLS: Final = 40  # of the kernel's time
 FOLDS: Final = 10
-STRENGTHS: Final = np.logspace(
-    -6, 4, 31
-)  # of the penalty on the curve's roughness, relative to the number of readings
+# of the penalty on the curve's roughness, relative to the number of readings
+STRENGTHS: Final = np.logspace(-6, 4, 31)
 CLEAR_GAIN: Final = 2.26
 """Standard errors by which the best strength must beat the strongest, which leaves the level alone,
 for more than the level to be called resolved; without anything to resolve, ten folds exceed it by
@@ -59,9 +58,8 @@ class Windows:
 
     reading: np.ndarray  # (n,), place of each among the time stamps
     run: np.ndarray  # (n,), its run, numbered
-    shares: (
-        np.ndarray
-    )  # (n, cells + warm + 1), of the window: in cells, executions that warm up, outside all
+    # (n, cells + warm + 1), of the window: in cells, executions that warm up, outside all
+    shares: np.ndarray
     cells: int  # how many of the columns are cells
 
 
@@ -118,10 +116,8 @@ def _cell_shares(until: np.ndarray, length: np.ndarray, window: float, cells: in
     ``until`` is the end of the window since the execution's start; (n,) -> (n, cells).
     """
     edges = np.linspace(0, 1, cells + 1) * length[:, None]
-    low, high = (
-        np.maximum(edges[:, :-1], (until - window)[:, None]),
-        np.minimum(edges[:, 1:], until[:, None]),
-    )
+    low = np.maximum(edges[:, :-1], (until - window)[:, None])
+    high = np.minimum(edges[:, 1:], until[:, None])
     return np.clip(high - low, 0, None) / window
 
 
@@ -182,16 +178,14 @@ def deconvolve(
 
 def _penalties(columns: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the quadratic forms of roughness and of the prior on executions that warm up, each (columns, columns)."""
-    first, second = (
-        np.diff(np.eye(cells), n=order, axis=0) for order in (1, 2)
-    )  # (cells - order, cells)
+    # (cells - order, cells)
+    first, second = (np.diff(np.eye(cells), n=order, axis=0) for order in (1, 2))
     smooth, prior = np.zeros((columns, columns)), np.zeros((columns, columns))
     smooth[:cells, :cells] = second.T @ second + SLOPE * first.T @ first
     warm = np.arange(cells, columns - 1)
     prior[warm, warm] = WARM_PRIOR**2
-    return smooth, prior + 1e-10 * np.eye(
-        columns
-    )  # no cell and no idle window seen at all: still solvable
+    # no cell and no idle window seen at all: still solvable
+    return smooth, prior + 1e-10 * np.eye(columns)
 
 
 def _errors_left_out(

@@ -83,12 +83,10 @@ def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> n
 class Pauses:
     """The share of pauses in the windows of readings."""
 
-    filled: (
-        np.ndarray
-    )  # (n,), share of each window in which an execution ran; 1 of an instantaneous logger
-    idle: (
-        np.ndarray
-    )  # places, among all time stamps, of the readings whose windows see no execution
+    # (n,), share of each window in which an execution ran; 1 of an instantaneous logger
+    filled: np.ndarray
+    # places, among all time stamps, of the readings whose windows see no execution
+    idle: np.ndarray
 
     @property
     def share(self) -> float:

@@ -91,9 +91,8 @@ class Stitched:
     golden: pd.DataFrame  # those of them whose window had filled
     first: pd.DataFrame  # of golden runs, those of the steady execution
     steady: pd.DataFrame  # of golden runs, those with steady power
-    every: (
-        pd.DataFrame
-    )  # readings with steady power of all runs, golden or not, but those of fuller bins
+    # readings with steady power of all runs, golden or not, but those of fuller bins
+    every: pd.DataFrame
     place: np.ndarray  # place in `times_us` of the run of each of them
     times_us: np.ndarray  # (runs,), execution time of each run
     ratio: float  # of the longest to the shortest time of the execution-time bin
@@ -313,17 +312,15 @@ class ComponentPower:
     """The power of one component while the kernel runs."""
 
     component: str
-    sse: (
-        Curve | None
-    )  # of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it
+    # of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it
+    sse: Curve | None
     ssp: Curve  # of the executions with steady power
     energy: (
         Energy  # of one execution, from the steady power; NaN where other kernels share the windows
     )
     throttling: Throttling
-    deconvolved: (
-        Deconvolved | None
-    )  # only where the logger's window was stated and enough runs tell
+    # only where the logger's window was stated and enough runs tell
+    deconvolved: Deconvolved | None
     run: pd.DataFrame  # readings of golden runs: ``since_run_us``, ``execution``, ``start_us`` (of it) and ``power_w``
 
     @property
@@ -363,9 +360,8 @@ class KernelPower:
     plan: Plan  # the protocol recommended for this kernel
     components: dict[str, ComponentPower]
     notes: tuple[Remark, ...]
-    without: Mapping[str, KernelPower | DataError] = field(
-        default_factory=dict
-    )  # profiles with steps left out
+    # profiles with steps left out
+    without: Mapping[str, KernelPower | DataError] = field(default_factory=dict)
 
     @property
     def isolation(self) -> str:

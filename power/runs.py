@@ -73,9 +73,8 @@ class Plan:
 
     kernel_us: float  # time of the kernel
     interval_us: float  # the logger's averaging interval; 0 of an instantaneous one
-    lag_us: (
-        float | None
-    )  # time constant of the power that is read, behind what is drawn; None: nobody has measured it
+    # time constant of the power that is read, behind what is drawn; None: nobody has measured it
+    lag_us: float | None
     settling_us: float  # from the start of a run until the board holds its power: 0 where it does not throttle
     row: Row | None  # of the published table; None below `SHORTEST_US`
     published: (
@@ -453,9 +452,8 @@ def covered_share(times_ns: np.ndarray, executions: pd.DataFrame, window_ns: flo
     if executions.empty:
         return np.zeros(len(times_ns))
     origin = int(executions["start_ns"].iloc[0])
-    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(
-        float
-    )  # (executions, 2)
+    # (executions, 2)
+    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(float)
     busy = np.cumsum(edges[:, 1] - edges[:, 0])
     total = np.column_stack([np.concatenate([[0.0], busy[:-1]]), busy]).ravel()
     at = (np.asarray(times_ns) - origin).astype(float)

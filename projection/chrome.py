@@ -238,10 +238,8 @@ class _Timeline:
                 f"projected from {self.host}",
             )
         for name, times, values in self.counters:
-            at, percent = (
-                _us(np.round(times).astype(np.int64) - self.base_ns),
-                np.round(values, 2).tolist(),
-            )
+            at = _us(np.round(times).astype(np.int64) - self.base_ns)
+            percent = np.round(values, 2).tolist()
             yield [
                 _Counter(name, tracks, moment, {"%": value})
                 for moment, value in zip(at, percent, strict=True)
@@ -413,9 +411,8 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     overlapping = (queue[1:] == queue[:-1]) & (start[1:] < running[:-1])
     for number in np.unique(queue[1:][overlapping]):
         rows = order[queue == number]
-        free = [
-            (int(starts[rows[0]]), 0)
-        ]  # when each row is free, the one that was free first at the top
+        # when each row is free, the one that was free first at the top
+        free = [(int(starts[rows[0]]), 0)]
         for event, begin, end in zip(
             rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True
         ):

@@ -180,9 +180,8 @@ def function_name(name: str) -> str:
 def _keyed(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return `place` (number of queue or GPU), `name` and `duration_ns` of each kernel, in the order of the starts."""
     ordered = rows.iloc[np.argsort(rows["start_ns"].to_numpy(), kind="stable")]
-    codes = codes_of(
-        ordered[name] for name in columns
-    )  # in order of appearance, which is that of the first start
+    # in order of appearance, which is that of the first start
+    codes = codes_of(ordered[name] for name in columns)
     parts = ordered["gpu"].groupby(codes).agg(["first", "size"])
     ranked = parts.assign(size=-parts["size"]).sort_values(["first", "size"], kind="stable").index
     numbers = np.empty(len(parts), dtype=np.int64)
@@ -331,9 +330,8 @@ class TraceTimes:
     busy_us: float
     gaps_us: float
     end_to_end_us: float
-    cpu_step_us: (
-        float | None
-    )  # median duration of the steps as the CPU saw them; None where the trace records none
+    # median duration of the steps as the CPU saw them; None where the trace records none
+    cpu_step_us: float | None
 
     @property
     def end_to_end_per_step_us(self) -> float | None:
@@ -711,9 +709,8 @@ class Side:
     """One of two traces: the GPU with the longest time of it."""
 
     label: str  # what it is called
-    steps: (
-        int | None
-    )  # steps recorded, all times then being those of a step, on average; None where it records none
+    # steps recorded, all times then being those of a step, on average; None where it records none
+    steps: int | None
     # sum of the activities, time with at least one, first start to last end
     kernels_us: float
     busy_us: float

@@ -204,9 +204,8 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     called = np.r_[cpu.start_ns, 0.0][call]
     pace = np.where(has_call & ~in_wait, np.r_[cpu.duration_ns, 0.0][call], 0.0)
     latency = np.where(has_call, start - called - pace, 0.0)
-    idle = (
-        has_call & has_before & ~in_wait & (gap > start - called)
-    )  # the queue was idle when the call began
+    # the queue was idle when the call began
+    idle = has_call & has_before & ~in_wait & (gap > start - called)
     usual_latency = min(_median(latency[idle], _LATENCY_NS), _MOST_LATENCY_NS)
     busy = has_before & (passed >= 1) & (~has_call | (latency - gap > 2 * abs(usual_latency)))
     usual_gap = min(_median(gap[busy], _GAP_NS), _MOST_GAP_NS)
@@ -230,9 +229,8 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     for number in np.unique(device[asked]).tolist():
         launches = np.flatnonzero(has_call & (device == number))
         launches = launches[np.argsort(cpu.start_ns[call[launches]], kind="stable")]
-        changes = np.r_[
-            False, queue[launches][1:] != queue[launches][:-1]
-        ]  # the one before is of another queue
+        # the one before is of another queue
+        changes = np.r_[False, queue[launches][1:] != queue[launches][:-1]]
         place = np.maximum.accumulate(np.where(changes, np.arange(len(launches)) - 1, -1))
         filled[launches] = np.where(place >= 0, launches[place], -1)
     filled[~(asked & (filled >= 0) & (end[filled] <= start) & (start[filled] < start))] = -1
@@ -440,12 +438,10 @@ def _assign(
     run = np.empty(len(starts), dtype=np.int64)
     begin: list[float] = []
     by: list[int] = []
-    state: dict[
-        tuple[int, int], tuple[int, float, int]
-    ] = {}  # thread -> run after its last call, that end, run before
-    latest: dict[
-        int, tuple[tuple[int, int], float]
-    ] = {}  # process -> thread of its last call, start of that
+    # thread -> run after its last call, that end, run before
+    state: dict[tuple[int, int], tuple[int, float, int]] = {}
+    # process -> thread of its last call, start of that
+    latest: dict[int, tuple[tuple[int, int], float]] = {}
     for number, key in enumerate(zip(process.tolist(), thread.tolist(), strict=True)):
         now = starts[number]
         last, called = latest.get(key[0], (key, now))
@@ -482,12 +478,10 @@ def _named(calls: pd.DataFrame, pattern: str) -> BoolArray:
     return np.zeros(len(calls), dtype=bool)
 
 
-DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, UNEXPLAINED = (
-    "dispatch",
-    "launch-bound",
-    "synchronisation",
-    "unexplained",
-)
+DISPATCH = "dispatch"
+LAUNCH_BOUND = "launch-bound"
+SYNCHRONISATION = "synchronisation"
+UNEXPLAINED = "unexplained"
 CAUSES = (DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, DEPENDENCY, UNEXPLAINED)
 """Causes of a gap, as users see them:
 

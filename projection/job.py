@@ -133,9 +133,8 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
             "not say of which: "
             "give the traces of one group"
         )
-    sizes = together["size_bytes"].where(
-        together["collective"] != ALL_TO_ALL
-    )  # all else has one size on every rank
+    # all else has one size on every rank
+    sizes = together["size_bytes"].where(together["collective"] != ALL_TO_ALL)
     first = together.assign(size_bytes=sizes).groupby(["group", "place"], sort=False)
     other = together["collective"].ne(first["collective"].transform("first"))
     other |= sizes.notna() & sizes.ne(first["size_bytes"].transform("first"))
@@ -307,9 +306,8 @@ def bus_factor(collective: str, ranks: FloatArray) -> FloatArray:
 
 
 SAMPLES: Final = 64  # draws for the interval of a job: each is a replay of all ranks together
-MEETING: Final = (
-    -1
-)  # kind of an event at which ranks meet, before those of `Player.cuts` of the same time
+# kind of an event at which ranks meet, before those of `Player.cuts` of the same time
+MEETING: Final = -1
 PARTS: Final = {
     "computation_us": "computation",
     "communication_us": "communication",
@@ -344,9 +342,8 @@ class Together:
             pace = None if paces is None else paces[place]
             self.players.append(Player(graph, times, ratio, pace, np.full((1, 1), drawn)))
         self.meetings = meetings
-        self.done = np.zeros(
-            len(meetings), dtype=np.int64
-        )  # 1 while the ranks are on their way, 2 when it is over
+        # 1 while the ranks are on their way, 2 when it is over
+        self.done = np.zeros(len(meetings), dtype=np.int64)
         self.at = [0] * len(graphs)
         self.events = []
         for rank, player in enumerate(self.players):
@@ -438,9 +435,8 @@ class Job:
     projections: tuple[Projection, ...]  # of each rank's trace alone
     matched: Matched  # the collectives they share
     meetings: Meetings  # the same as places in the graphs
-    published_us: float = (
-        np.nan
-    )  # what `projected_us` is by the published methodology, replayed in the same way
+    # what `projected_us` is by the published methodology, replayed in the same way
+    published_us: float = np.nan
 
     @cached_property
     def waits(self) -> pd.DataFrame:
@@ -456,10 +452,8 @@ class Job:
         last = by.transform("max")
         table["measured_wait_us"] = self._measured_wait / 1e3
         table["measured_transfer_us"] = self._transfer / 1e3
-        shift, places = (
-            self.meetings.shift_ns,
-            list(zip(self.meetings.rank, self.meetings.row, strict=True)),
-        )
+        shift = self.meetings.shift_ns
+        places = list(zip(self.meetings.rank, self.meetings.row, strict=True))
         start = np.array([self.times[one].start_ns[0, at] + shift[one] for one, at in places])
         end = np.array([self.times[one].end_ns[0, at] + shift[one] for one, at in places])
         begins = pd.Series(start).groupby(self.meetings.meeting).transform("max").to_numpy()

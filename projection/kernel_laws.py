@@ -290,15 +290,13 @@ def predicted_factors(
 def calls_of(activities: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
     """Return the calls of activities as rows of the measurement table, and the place of each activity's call, (n,)."""
     table = activities.reset_index(drop=True)
-    table = table.assign(
-        source=table.index.astype("str")
-    )  # names the rows, whatever file they come from
+    # names the rows, whatever file they come from
+    table = table.assign(source=table.index.astype("str"))
     calls = measurements(Annotated(table, empty_steps(), (), ()), "trace", each=True)
     if calls.empty:
         return calls, np.zeros(0, dtype=np.int64)
-    of_call = (
-        table["source"].groupby(call_codes(table)).transform("first")
-    )  # a call is called as its first activity
+    # a call is called as its first activity
+    of_call = table["source"].groupby(call_codes(table)).transform("first")
     return calls, pd.Index(calls["source"].astype("str")).get_indexer(pd.Index(of_call))
 
 

@@ -60,9 +60,8 @@ _NEIGHBOURS = 4  # occurrences of a kind after each from which periods are taken
 _ENOUGH = 300  # activities that are kept of a short phase, of one repeat in `_MANY` at most
 _MANY = 20
 _TIE_NS = 1e-3  # between launches of which only the order is recorded
-_ONE_SIGMA = float(
-    ndtr(1.0)
-)  # with so few repeats the quantile of Student's t is wider than the normal one
+# with so few repeats the quantile of Student's t is wider than the normal one
+_ONE_SIGMA = float(ndtr(1.0))
 _PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
 _ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
 _FAR = 0.1
@@ -154,10 +153,8 @@ class Repeated:
     def note(self) -> Remark:
         """What that means for the projection (``phases-folded``)."""
         repeats = tuple(self.table["repeats"])
-        count, some = (
-            len(repeats),
-            ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else ""),
-        )
+        count = len(repeats)
+        some = ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else "")
         if count > 1:
             phases = f"{count} phases repeat {some} times"
         else:
@@ -402,9 +399,8 @@ class _Sequence:
         """Yield the runs of a period between two places that save enough, cut where the GPU pauses longest."""
         recurs = self.named[low : high - period] == self.named[low + period : high]
         count = np.r_[0, np.cumsum(recurs)]
-        alike = (
-            count[period:] - count[:-period] >= SIMILAR * period
-        )  # of a period from each place on
+        # of a period from each place on
+        alike = count[period:] - count[:-period] >= SIMILAR * period
         changes = np.flatnonzero(np.diff(np.r_[False, alike, False].astype(np.int8)))
         over = low  # end of the run before
         for first, last in changes.reshape(-1, 2).tolist():
@@ -413,9 +409,8 @@ class _Sequence:
                 continue
             first += int(np.argmax(recurs[first - low :]))
             end -= int(np.argmax(recurs[end - period - low - 1 :: -1]))
-            whole = period * (
-                (end - first) // period - 1
-            )  # from any place of the first repeat on, these fit
+            # from any place of the first repeat on, these fit
+            whole = period * ((end - first) // period - 1)
             pauses = self.pause_ns[first : first + whole].reshape(-1, period)
             usual = np.where(np.isneginf(pauses).any(axis=0), -np.inf, np.nanmedian(pauses, axis=0))
             if not np.isneginf(usual.max()):

@@ -128,9 +128,8 @@ class Player:
     ) -> None:
         self.graph, self.durations, self.cpu = graph, durations, cpu
         self.pace = pace
-        self.more = (
-            None if paces is None else paces - 1.0
-        )  # of the time of `pace`, shape (n_samples, 1)
+        # of the time of `pace`, shape (n_samples, 1)
+        self.more = None if paces is None else paces - 1.0
         samples = len(durations)
         self.start = np.full((samples, len(graph)), np.nan)
         self.end = np.full((samples, len(graph)), np.nan)
@@ -378,16 +377,12 @@ class _Path:
         self.start, self.end = times.start_ns[sample].tolist(), times.end_ns[sample].tolist()
         self.run, self.call = times.run_ns[sample].tolist(), times.call_ns(graph)[sample].tolist()
         self.cpu = float(times.cpu[sample])
-        self.before, self.called, self.other = (
-            graph.before.tolist(),
-            graph.call.tolist(),
-            graph.other.tolist(),
-        )
-        self.gap, self.latency, self.delay = (
-            graph.gap_ns.tolist(),
-            graph.latency_ns.tolist(),
-            graph.delay_ns.tolist(),
-        )
+        self.before = graph.before.tolist()
+        self.called = graph.call.tolist()
+        self.other = graph.other.tolist()
+        self.gap = graph.gap_ns.tolist()
+        self.latency = graph.latency_ns.tolist()
+        self.delay = graph.delay_ns.tolist()
         self.passed, self.pace = graph.passed.tolist(), graph.pace_ns.tolist()
         self.strange = (graph.cause == OTHER).tolist()
         self.pieces: list[tuple[str, int, float, float]] = []

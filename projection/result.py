@@ -223,10 +223,8 @@ def class_table(
         table[name] = longest.set_index("op_class")[name]
     table = table.join(class_sigmas(projection, stated).set_index("op_class")).reset_index()
     reach = np.exp(float(ndtri((1 + level) / 2)) * table["sigma"])
-    table["lower_us"], table["upper_us"] = (
-        table["projected_us"] / reach,
-        table["projected_us"] * reach,
-    )
+    table["lower_us"] = table["projected_us"] / reach
+    table["upper_us"] = table["projected_us"] * reach
     order = [
         "op_class",
         "count",
@@ -592,11 +590,9 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return the remarks for readers; ``asked`` says whether phases were to stand for their repeats."""
     notes, rows, laws = [], projection.activities, projection.laws
-    count, time, law = (
-        repeats_of(rows),
-        rows["projected_us"].to_numpy() * weights_of(rows),
-        rows[LAW].astype(str),
-    )
+    count = repeats_of(rows)
+    time = rows["projected_us"].to_numpy() * weights_of(rows)
+    law = rows[LAW].astype(str)
     for asked_for, used, code, text in (
         (laws.run, law == MODEL, "run-applies", "the run predicts {}; laws the others"),
         (

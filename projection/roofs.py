@@ -40,10 +40,11 @@ from .replay import Times, attributed_time, replay
 from .split import CATEGORIES, COMMUNICATION, DEVICE
 from .whole_trace import CATEGORY, FACTOR, Projection
 
+# what the columns of the host, and of the target, begin with
 HOST, TARGET = SIDES = (
     "measured",
     "projected",
-)  # what the columns of the host, and of the target, begin with
+)
 COMPUTE_ROOF, MEMORY_ROOF, LINK_ROOF, CPU_ROOF = ("compute", "memory", "link", "CPU")
 RATES: Final = ("tflops", "gbs", "efficiency", "memory_share", "link_share")
 """Columns of `rates_of` without their side: TFLOP/s, GB/s, and the shares of the peak, the bandwidth and the links."""
@@ -181,9 +182,8 @@ def _shares(
         begin = times.run_ns[0]
         order = np.argsort(begin, kind="stable")
         begin, stop = begin[order], np.maximum.accumulate(np.maximum(stop, begin)[order])
-        begin = np.maximum(
-            begin, np.r_[-np.inf, stop[:-1]]
-        )  # what another thread has covered counts once
+        # what another thread has covered counts once
+        begin = np.maximum(begin, np.r_[-np.inf, stop[:-1]])
         shares[CPU_ROOF] = mean_in(edges, begin, np.maximum(stop, begin), np.ones(len(begin)))
     return shares
 
@@ -284,11 +284,9 @@ def energy_of(
             for name in np.unique(classes):
                 if watts_of := (power or {}).get((board.name, str(name))):
                     of_class = classes == name
-                    share[of_class], sigma[of_class], stated_rows[of_class] = (
-                        watts_of.watts / board.require("tdp_w"),
-                        watts_of.sigma,
-                        True,
-                    )
+                    share[of_class] = watts_of.watts / board.require("tdp_w")
+                    sigma[of_class] = watts_of.sigma
+                    stated_rows[of_class] = True
         start, end = (each[0][counted] for each in (times.start_ns, times.end_ns))
         alone_us = np.zeros(len(start))
         for number in np.unique(device):

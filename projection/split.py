@@ -109,9 +109,8 @@ def time_split(
     part, starts = codes[order], starts[order]
     firsts = np.flatnonzero(np.r_[True, np.diff(part) > 0])
     durations = np.maximum(rows["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
-    ends = np.maximum(
-        starts + durations, starts
-    )  # a sum beyond 63 bits wraps around to a negative number
+    # a sum beyond 63 bits wraps around to a negative number
+    ends = np.maximum(starts + durations, starts)
     category = categories(rows, fills=fills)
     compute, communication, copy = (
         category.eq(name).to_numpy(dtype=bool)[order] for name in CATEGORIES

@@ -210,9 +210,8 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
         dominant = shares.argmax(axis=1)
         for i in np.flatnonzero(np.diff(dominant)):
             old, new = dominant[i], dominant[i + 1]
-            lead = (
-                shares[i : i + 2, old] - shares[i : i + 2, new]
-            )  # above or at 0, then below or at 0
+            # above or at 0, then below or at 0
+            lead = shares[i : i + 2, old] - shares[i : i + 2, new]
             crossing = values[i] + (values[i + 1] - values[i]) * lead[0] / (lead[0] - lead[1])
             points = float(values[i]), float(values[i + 1])
             changes.append(

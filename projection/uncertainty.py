@@ -139,11 +139,12 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
     variance = float(np.mean(centred**2))
     if variance <= (1e-12 * float(np.abs(values).max())) ** 2:
         return np.zeros(factors)
+    # of unit variance
     polynomials = [
         scores,
         (scores**2 - 1) / np.sqrt(2),
         (scores**3 - 3 * scores) / np.sqrt(6),
-    ]  # of unit variance
+    ]
     terms = np.stack(polynomials[:degree], axis=2)
     design = np.column_stack([np.ones(rows), terms.reshape(rows, -1)])
     with one_thread():  # the same last digit on any number of cores
@@ -558,9 +559,8 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
         .sum()
         .sort_values(kind="stable")
     )
-    law_of = {
-        str(name): str(law) for name, law in times.index
-    }  # the last is that of most of a class's time
+    # the last is that of most of a class's time
+    law_of = {str(name): str(law) for name, law in times.index}
     usual = float(np.median([error.spread for error in ERRORS]))
     between = {projection.host.arch, projection.target.arch}
     whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()

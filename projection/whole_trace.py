@@ -53,15 +53,13 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
 UNMEASURED: Final = 0.25
 """Relative standard deviation of the time of activities whose law was never measured between such
 GPUs, or was measured where their work is stated, and it is not."""
-CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
-    "category",
-    "factor",
-    "law",
-    "why",
-    "bound",
-    "sigma",
-    "queued",
-)
+CATEGORY = "category"
+FACTOR = "factor"
+LAW = "law"
+WHY = "why"
+BOUND = "bound"
+SIGMA = "sigma"
+QUEUED = "queued"
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,8 @@ class Laws:
     run: TrainedModel | None = None  # goes before the law of computation
     network: NodeBandwidths | None = None  # what the user says of the network between nodes
     keep_waiting: bool = False  # as for `communication_factors`
-    corrections: Mapping[str, Correction] = field(
-        default_factory=dict
-    )  # per op class, for `compute_factors`
+    # per op class, for `compute_factors`
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
     world: World | None = (
         None  # other ranks, another network: collectives go by `collective_laws.world_factors`
     )

@@ -238,10 +238,8 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
         .str.removeprefix("c_")
         .str.replace("f32_fast_xf32_r", "xf32_r")
     )
-    scale_a, scale_b = (
-        text_column(given, "scalea").replace("", "0"),
-        text_column(given, "scaleb").replace("", "0"),
-    )
+    scale_a = text_column(given, "scalea").replace("", "0")
+    scale_b = text_column(given, "scaleb").replace("", "0")
     odd = scale_a.ne(scale_b) | ~scale_b.isin(list(_SCALES))
     words = [
         *(

@@ -38,10 +38,9 @@ _STEPS_AT_ONCE = 10_000
 _STEPS, _STEPS_A_BYTE = 20_000_000, 100
 """Steps of SQLite's machine that a database may take, and how many more for each of its bytes: its
 rows take fewer than ten a byte, and loops in a damaged one have no end."""
-_WORDS, _WORDS_A_BYTE = (
-    2**26,
-    4,
-)  # bytes of text that may come out of it, and how many more for each of its bytes
+# bytes of text that may come out of it, and how many more for each of its bytes
+_WORDS = 2**26
+_WORDS_A_BYTE = 4
 _LONGEST = 2**20  # bytes of its longest value
 _COPY_BYTES = 1 << 20
 #: What a database raises whose bytes are not what they should be; UnicodeError: SQLite quotes them in its message.

@@ -303,10 +303,10 @@ class TidyCsvReader(_TidyReader):
             table, [str(name) for name in table if is_quantity(str(name), options)], str(path)
         )
         read = {name: numbers_or_text(table[name]) for name in names}
-        table, notes = (
-            table.assign(**read),
-            [Note(decimal_commas(names), len(table))] if names else [],
-        )
+        table = table.assign(**read)
+        notes = []
+        if names:
+            notes.append(Note(decimal_commas(names), len(table)))
         raw = self.raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])

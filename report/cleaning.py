@@ -97,11 +97,9 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
         )
         body.append(Row(texts))
     over = kept.iloc[SHOWN:]
-    more, n, kept_out = (
-        Cell(f"{len(over)} more", "soft"),
-        f"{over['n'].sum():,}",
-        f"{over['lost'].sum():,}",
-    )
+    more = Cell(f"{len(over)} more", "soft")
+    n = f"{over['n'].sum():,}"
+    kept_out = f"{over['lost'].sum():,}"
     return Table(
         every,
         body,

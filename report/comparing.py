@@ -559,9 +559,8 @@ def answers_of_estimates(estimates: pd.DataFrame) -> Answers:
     for row in records(estimates):
         first, second = ((row[side], _estimated(row, side)) for side in ("first", "second"))
         reach = f"{row['ratio']:.3f} times ({between(row['ratio_lower'], row['ratio_upper'])})"
-        alike = [
-            one for one in str(row["what"]).split(", ") if "→" not in one
-        ]  # fields that both sides share
+        # fields that both sides share
+        alike = [one for one in str(row["what"]).split(", ") if "→" not in one]
         what = ", ".join(alike) or f"answer {len(made) + 1}"
         made[what if what not in made else f"{what} ({len(made) + 1})"] = Answer(
             first, second, reach, row["apart"]

@@ -495,10 +495,8 @@ def front_figure(choice: Choice) -> go.Figure:
     of the pace.
     """
     asked, drawn = choice.question, Drawing()
-    kinds, rows_of = (
-        list(choice.fronts.groupby("gpu", sort=False)),
-        choice.best.reset_index(drop=True),
-    )
+    kinds = list(choice.fronts.groupby("gpu", sort=False))
+    rows_of = choice.best.reset_index(drop=True)
     rows_of = rows_of[
         (rows_of["tokens_per_s_per_user"] > 0) & (rows_of["tokens_per_s_per_gpu"] > 0)
     ]
@@ -507,11 +505,9 @@ def front_figure(choice: Choice) -> go.Figure:
         "mode": "markers",
         "name": "",
     }
-    x, y, texts = (
-        rows_of["tokens_per_s_per_user"],
-        rows_of["tokens_per_s_per_gpu"],
-        [way(one) for _, one in rows_of.iterrows()],
-    )
+    x = rows_of["tokens_per_s_per_user"]
+    y = rows_of["tokens_per_s_per_gpu"]
+    texts = [way(one) for _, one in rows_of.iterrows()]
     drawn.add_scatter(x=x, y=y, ids=rows_of.index.tolist(), text=texts, **circles)
     for place, (gpu, ways) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]

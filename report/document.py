@@ -99,9 +99,8 @@ class Listing(Part):
 
     shape: ClassVar[str] = "listing"
     columns: Sequence[Column]  # as of a `Table`
-    texts: Callable[
-        [], Sequence[Sequence[str]]
-    ]  # gives the cells of each column; without rows the listing is left out
+    # gives the cells of each column; without rows the listing is left out
+    texts: Callable[[], Sequence[Sequence[str]]]
     # as of a `Table`
     name: str
     caption: str = ""
@@ -217,9 +216,8 @@ class Sliders(Part):
 
     shape: ClassVar[str] = "sliders"
     axes: Sequence[tuple[str, Sequence[str]]]  # what is varied, each value in words
-    choices: Sequence[
-        Sequence[Part]
-    ]  # for every combination of values, that of the last axis varying fastest
+    # for every combination of values, that of the last axis varying fastest
+    choices: Sequence[Sequence[Part]]
     first: int = 0  # which of them is shown at first, and where there is no script
     medium: Medium = field(default="page", kw_only=True)
 
@@ -259,18 +257,15 @@ class Document:
 
     title: str = ""  # what was asked of which data; a document that is never a page needs none
     lead: str = ""  # a line to it
-    opening: Sequence[
-        Part
-    ] = ()  # the first screen of a page, and what a terminal prints first: the answer
+    # the first screen of a page, and what a terminal prints first: the answer
+    opening: Sequence[Part] = ()
     sections: Sequence[Section] = ()  # why, then everything
-    closing: Sequence[
-        Part
-    ] = ()  # what a terminal prints last, where its reader looks; pages leave it out
+    # what a terminal prints last, where its reader looks; pages leave it out
+    closing: Sequence[Part] = ()
     short: Sequence[Part] = ()  # the answer in a few lines: of ``--short``, in place of all above
     offer: str = ""  # what would write files, which a terminal says after that where there are none
-    footer: Sequence[
-        Part
-    ] = ()  # the last lines of a page: where what it shows comes from; terminals leave it out
+    # the last lines of a page: where what it shows comes from; terminals leave it out
+    footer: Sequence[Part] = ()
     data: Mapping[str, Any] = field(default_factory=dict)  # the same for machines (``--json``)
     # whether its page stands within another, a notebook's: no room for navigation and large letters
     framed: bool = False

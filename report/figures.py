@@ -187,10 +187,8 @@ def inliers(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     name = (cv.get("selected") or {}).get("name")
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
-    figure, rest = (
-        Drawing(),
-        [row for row in ranked if row["name"] != name and row["name"] not in colours],
-    )
+    figure = Drawing()
+    rest = [row for row in ranked if row["name"] != name and row["name"] not in colours]
     errors = errors_of(predictions, cv)
     for index, row in enumerate(rest):
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
@@ -303,10 +301,8 @@ def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
     x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}
-    marker, hover = (
-        {"color": SELECTED, "size": 4, "opacity": 0.6},
-        "observed %{x}, predicted %{y}<extra></extra>",
-    )
+    marker = {"color": SELECTED, "size": 4, "opacity": 0.6}
+    hover = "observed %{x}, predicted %{y}<extra></extra>"
     figure = Drawing(
         kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads")
     )
@@ -640,10 +636,8 @@ def _curve(
         x, y = THRESHOLDS, 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
     else:
         ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
-        x, y = (
-            np.array([threshold for threshold, _ in ir]),
-            np.array([share for _, share in ir], dtype=float),
-        )
+        x = np.array([threshold for threshold, _ in ir])
+        y = np.array([share for _, share in ir], dtype=float)
     hover = f"%{{y:.1f}} % within %{{x}} %<extra>{name}</extra>"
     return go.Scatter(
         name=escape(str(label)),
@@ -707,10 +701,9 @@ _TEXT = "#787878"
 """Can be read on the white and on the black of a notebook; pages have a colour of their own for text."""
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
-_CLOSE, _WIDE = (
-    0.7,
-    3.5,
-)  # decades of a logarithmic axis under which ticks are even, from which they are powers of ten
+# decades of a logarithmic axis under which ticks are even, from which they are powers of ten
+_CLOSE = 0.7
+_WIDE = 3.5
 _LOOK: Look = {
     "template": "none",
     "paper_bgcolor": _CLEAR,
@@ -789,10 +782,8 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[Look]:
     if not len(finite):
         return []
     low, high = across[finite].min(), across[finite].max()
-    points, third = (
-        list[Look](),
-        np.minimum(3 * (across[finite] - low) / max(high - low, 1e-9), 2).astype(int),
-    )
+    points = list[Look]()
+    third = np.minimum(3 * (across[finite] - low) / max(high - low, 1e-9), 2).astype(int)
     for place in np.unique(third):
         part = finite[third == place]
         worst = part[np.argmax(up[part])]

@@ -63,11 +63,12 @@ CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)  # upper ends of the classes of 
 MOST_CHOICES: Final = 2000  # settings that sliders go over; a page of more would be slow
 REASONS: Final = 3  # reasons for no answer that are said before the table
 MEASURED: Final = "measured"  # the column of a table of settings that the answers are held against
+# fields over which latency and throughput are drawn
 CURVES: Final = (
     "batch",
     "input_len",
     "num_prompts",
-)  # fields over which latency and throughput are drawn
+)
 
 
 def forecast_document(
@@ -506,10 +507,11 @@ def _answer(one: Forecast, level: float) -> Headline:
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
+# what an answer measures, by its unit
 _TAKES: Final = {
     "s": "from start to end",
     "tok/s": "of all GPUs together",
-}  # what an answer measures, by its unit
+}
 
 
 def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
@@ -1026,9 +1028,8 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     if len(points) > 1:
         title_text = "setting"
     drawn.update_yaxes(autorange="reversed", title_text=title_text)
-    bars = 28 * max(
-        len(points), 2
-    )  # the legend, two rows of it, stands beneath the axis and its title
+    # the legend, two rows of it, stands beneath the axis and its title
+    bars = 28 * max(len(points), 2)
     return styled(
         drawn,
         200 + bars,

@@ -119,11 +119,8 @@ def page(document: Document) -> str:
 @cache
 def _template() -> Template:
     """Return the template of all pages; compiling it takes as long as filling it."""
-    from jinja2 import (
-        Environment,
-        FileSystemLoader,
-        StrictUndefined,
-    )  # here: an answer on a terminal needs no page
+    # here: an answer on a terminal needs no page
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined

@@ -51,11 +51,10 @@ from .formats import NONE, alike, counted, figure, formatted, has_value, percent
 from .training import metric, speedup_parts, title
 
 SHOWN = 10  # first rows that are kept where all are written to a file
-_ROWS, _CAUSES, _WORKLOAD = (
-    6,
-    3,
-    48,
-)  # rows and causes on a terminal; columns of text for a workload
+# rows and causes on a terminal; columns of text for a workload
+_ROWS = 6
+_CAUSES = 3
+_WORKLOAD = 48
 _ALWAYS = ("op", "dtype_a", "source")
 ABOUT: Final = ("target", "metric", "level", "basis")
 """Columns that say of every row what is predicted of it, and how its interval is to be read."""
@@ -270,10 +269,8 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
         measured = report["metric"]
     else:
         measured = None
-    figures, hosts = (
-        (*([measured] if measured else []), *prediction_columns(report["metric"]).values()),
-        list[str](),
-    )
+    figures = (*([measured] if measured else []), *prediction_columns(report["metric"]).values())
+    hosts = list[str]()
     if Comparison.means_all(report["host"]):
         hosts = ["device"]
     body = []

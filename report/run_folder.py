@@ -33,10 +33,11 @@ DIGITS = 9  # significant digits of the floats in ``metrics.json``: far beyond w
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
 """What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
+# what a folder of runs for several targets has beside them
 TARGETS = (
     "targets.json",
     "targets.html",
-)  # what a folder of runs for several targets has beside them
+)
 _MOST_TEXT = 2**28  # bytes of metrics.json
 
 

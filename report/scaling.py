@@ -576,9 +576,8 @@ def _panel(
                     hoverinfo="skip",
                 )
             yield _curve(law, drawn(law.sizes, law.predicted), {"color": SELECTED, "width": 3})
-    symbols = [
-        "circle" if size in result.fit else "circle-open" for size in one.curve.sizes
-    ]  # filled: fitted to
+    # filled: fitted to
+    symbols = ["circle" if size in result.fit else "circle-open" for size in one.curve.sizes]
     yield go.Scatter(
         name="measured",
         legendgroup="measured",
@@ -833,9 +832,8 @@ def family_figure(result: DeviceScaling) -> go.Figure:
 def problem_figure(measured: DeviceSizes) -> go.Figure:
     """Return a curve per problem, operator by operator, and the line of linear scaling."""
     figure = Drawing()
-    relative = (
-        measured.times_us[:, :1] / measured.times_us
-    )  # (n, d), performance against the smallest device
+    # (n, d), performance against the smallest device
+    relative = measured.times_us[:, :1] / measured.times_us
     for index, (op, of_op) in enumerate(measured.rows.groupby("op", sort=True).indices.items()):
         x = np.tile([*measured.sizes, np.nan], len(of_op))
         y = np.hstack([relative[of_op], np.full((len(of_op), 1), np.nan)]).ravel()
@@ -988,10 +986,8 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
     for place, curves_of in enumerate(curves.values(), 1):
         for index, one in enumerate(curves_of):
             per_unit = one.performance / one.sizes * one.sizes[0] / one.performance[0]
-            y, line = (
-                one.mpki if misses else per_unit,
-                {"color": _COLOURS[index % len(_COLOURS)], "width": 1.5},
-            )
+            y = one.mpki if misses else per_unit
+            line = {"color": _COLOURS[index % len(_COLOURS)], "width": 1.5}
             hover = f"%{{y:.3~g}} at %{{x}}<extra>{escape(one.benchmark)}</extra>"
             trace = go.Scatter(
                 name=escape(one.benchmark), x=one.sizes, y=y, line=line, hovertemplate=hover

@@ -49,11 +49,12 @@ from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
 SCREEN: Final = 24  # lines of a first screen
+# tones of what is said beside the answer
 _REMARKS: Final[tuple[Tone, ...]] = (
     "error",
     "warning",
     "soft",
-)  # tones of what is said beside the answer
+)
 _REMARKED: Final = 3  # remarks of a first screen
 _HEAD: Final = 10  # columns for a head, in lines, where a table is too wide
 _FOLDED: Final = 20  # columns that words should have
@@ -65,11 +66,10 @@ _STYLES: Final = {
     "warning": "yellow",
     "error": "red",
 }
-_HEIGHT, _WIDTHS, _AXIS = (
-    20,
-    (100, 50),
-    20,
-)  # lines of a chart; its columns, so that ticks are round; those of its axis
+# lines of a chart; its columns, so that ticks are round; those of its axis
+_HEIGHT = 20
+_WIDTHS = (100, 50)
+_AXIS = 20
 _COLOURS: Final = ("cyan", "red", "yellow", "green", "magenta", "blue")  # of the curves of a chart
 _SIGNS: Final = ("o", "x", "+", "*", "#", "%")
 
@@ -292,10 +292,8 @@ def rendered(
             )
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
-        about, rival = (
-            (f"{part.about} — " if part.about else ""),
-            (f"{part.rival} → " if part.rival else ""),
-        )
+        about = f"{part.about} — " if part.about else ""
+        rival = f"{part.rival} → " if part.rival else ""
         yield _sentence(f"{about}{rival}{part.answer}", console, "bold")
         if part.beneath:
             yield _sentence(f"  {part.beneath}", console)

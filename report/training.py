@@ -79,10 +79,9 @@ CAPTION: Final = (
     "stopped early"
 )
 TOP: Final = 20  # most features and groups that are drawn
-_WORST, _EXAMPLES = (
-    5,
-    3,
-)  # groups on a terminal, and rows quoted for a reason why they were kept out
+# groups on a terminal, and rows quoted for a reason why they were kept out
+_WORST = 5
+_EXAMPLES = 3
 _COUNTED: Final = ("pairs of host and target", "workloads", "groups")
 _SURE, _MUCH = 1.645, 1.25
 """Standard deviations, and times as much, by which a part must err more than all rows to be named in a line."""
@@ -336,10 +335,9 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
     baselines, last = len(cv.get("baselines") or []), -1
     some, body = list[tuple[Metrics, str]](), list[Row]()
     for place, (row, kind) in enumerate(ordered(cv)):
-        name, failed = (
-            row["name"],
-            bool(row.get("error")),
-        )  # failures are shown everywhere, with their reason
+        # failures are shown everywhere, with their reason
+        name = row["name"]
+        failed = bool(row.get("error"))
         if place < baselines:
             first = name in rules
         else:
@@ -358,10 +356,8 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
         elif row.get("left") and row.get("e_out") is None:
             body.append(Row((name, Cell(str(Remark.from_dict(row["left"])), "soft")), tone))
         else:
-            ir, used = (
-                row.get("ir") or {},
-                (row.get("features_selected"), row.get("features_available")),
-            )
+            ir = row.get("ir") or {}
+            used = (row.get("features_selected"), row.get("features_available"))
             cells = (
                 *(
                     number(row.get(key))
@@ -393,10 +389,8 @@ def verdict(cv: Metrics) -> list[str]:
         and chosen.get("e_out")
         and baseline.get("e_out") is not None
     ):
-        ratio, tied = (
-            baseline["e_out"] / chosen["e_out"],
-            baseline["name"] in (chosen.get("tied") or []),
-        )
+        ratio = baseline["e_out"] / chosen["e_out"]
+        tied = baseline["name"] in (chosen.get("tied") or [])
         if ratio >= 1:
             times = f"{ratio:.1f} times as much"
         else:
@@ -770,10 +764,8 @@ def _workloads(predictions: pd.DataFrame, cv: Metrics, unit: str, name: str) -> 
             str(source).rpartition(":")
             for source in predictions.get("source", pd.Series("", predictions.index))
         ]
-        files, rows_of = (
-            [file or row for file, _, row in places],
-            [row if file else "" for file, _, row in places],
-        )
+        files = [file or row for file, _, row in places]
+        rows_of = [row if file else "" for file, _, row in places]
         return [
             predictions["group"].astype(str).tolist(),
             *values,
@@ -861,9 +853,8 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     worst = sorted(groups, key=lambda row: -(row.get("e_out") or 0.0))
     rule_named = next((str(row["rule"]) for row in worst if row.get("rule")), None)
     rule = rule_named or next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
-    marks = [
-        row.get("rule_e_out" if rule_named else "baseline_e_out") for row in worst
-    ]  # runs of before know no rule
+    # runs of before know no rule
+    marks = [row.get("rule_e_out" if rule_named else "baseline_e_out") for row in worst]
     cells = [
         (str(row["group"]), f"{row.get('n', 0):,}", number(row.get("e_out")), number(mark))
         for row, mark in zip(worst, marks, strict=True)

@@ -202,9 +202,10 @@ def _charts(result: ValidationResult) -> tuple[Chart, ...]:
 
 def _pairs(result: ValidationResult) -> list[Listing]:
     """List every pair as the figure draws it: measured on both, over what each law says, and where it was read."""
-    data, (measured, unit) = (
-        result.dataset,
-        (quantity(result.dataset.metric).symbol, quantity(result.dataset.metric).unit),
+    data = result.dataset
+    (measured, unit) = (
+        quantity(result.dataset.metric).symbol,
+        quantity(result.dataset.metric).unit,
     )
     times = (
         Column(f"{measured}_host", "number", unit=unit),
@@ -455,10 +456,8 @@ def _parameters(parameters: dict[str, float], measured: Quantity) -> str:
 
 def deviations(result: ValidationResult) -> go.Figure:
     """Return target / law against t_host by class, with the margin and each class's median; one law at a time."""
-    laws, symbol = (
-        [str(name) for name in result.dataset.laws],
-        quantity(result.dataset.metric).symbol,
-    )
+    laws = [str(name) for name in result.dataset.laws]
+    symbol = quantity(result.dataset.metric).symbol
     traces = []
     for law in laws:
         for trace in _traces(result, law):
@@ -500,10 +499,8 @@ def deviations(result: ValidationResult) -> go.Figure:
 def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scattergl]:
     """Yield, for each class, its points and then its median with the interval."""
     data = result.dataset
-    host, deviation = (
-        data.rows[HOST_DURATION].to_numpy(dtype=float),
-        data.y / data.laws[law].to_numpy(),
-    )
+    host = data.rows[HOST_DURATION].to_numpy(dtype=float)
+    deviation = data.y / data.laws[law].to_numpy()
     if "source" in data.rows:
         sources = data.rows["source"].astype(str).map(escape).to_numpy()
     else:
@@ -555,10 +552,8 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
     rows = _rates(result)
     if rows is None:
         return None
-    figure, ridges = (
-        Drawing(),
-        {side: np.unique(rows[f"ridge.{side}"]) for side, *_ in _sides(result)},
-    )
+    figure = Drawing()
+    ridges = {side: np.unique(rows[f"ridge.{side}"]) for side, *_ in _sides(result)}
     rows = thinned(rows)
     names = [escape(workload(row)) for row in rows.to_dict("records")]
     for side, gpu, colour in _sides(result):

@@ -29,9 +29,8 @@ SHAPES: Final = 20  # of a run with a host, combinations of the dimensions besid
 AXES: Final = (
     3  # dimensions that are varied at most; the others stand at their most frequent values
 )
-_KIND: Final = frozenset(
-    {"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS}
-)  # what rows of one kind agree in
+# what rows of one kind agree in
+_KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})
 
 
 def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
@@ -98,11 +97,9 @@ def _from_host(
 ) -> list[Part]:
     """Return a slider over the dimension with the most values and a list of the others, where the host was measured."""
     assert model.recipe.host is not None
-    host, metric, label = (
-        model.recipe.host.name,
-        model.recipe.metric,
-        quantity(model.recipe.metric).label,
-    )
+    host = model.recipe.host.name
+    metric = model.recipe.metric
+    label = quantity(model.recipe.metric).label
     if HOST_DEVICE in kind:
         host, fixed = str(kind[HOST_DEVICE].iloc[0]), f"{fixed}; target = {kind['device'].iloc[0]}"
     slider = max(varied, key=lambda name: kind[name].nunique())

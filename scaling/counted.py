@@ -87,9 +87,8 @@ def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
     [inf, inf, 1.0, 0.0]
     """
     count = len(lines)
-    tree = [0] * (
-        count + 1
-    )  # a Fenwick tree over time: 1 where the last access so far to a line stands
+    # a Fenwick tree over time: 1 where the last access so far to a line stands
+    tree = [0] * (count + 1)
     last: dict[int, int] = {}
     distances = np.full(count, np.inf)
 

@@ -83,9 +83,8 @@ class DeviceScaling:
 
     measured: DeviceSizes  # the problems that every device solved
     families: tuple[FamilyScaling, ...]  # how each kernel family scales, the largest first
-    verdicts: tuple[
-        ValidationResult, ...
-    ]  # linear scaling over size, from the smallest device to each larger one
+    # linear scaling over size, from the smallest device to each larger one
+    verdicts: tuple[ValidationResult, ...]
     limits: tuple[Remark, ...]  # what the devices cannot show (`limits`)
     notes: tuple[Remark, ...] = ()  # what the readers remark
 

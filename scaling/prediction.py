@@ -37,9 +37,8 @@ _ALL: tuple[type[ScalingLaw], ...] = (
     *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
     *(Equations, Program, LearnedScaleModel),
 )
-LAWS: dict[str, type[ScalingLaw]] = {
-    law.name: law for law in _ALL
-}  # every law by its name, in the order of tables
+# every law by its name, in the order of tables
+LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}
 
 
 def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
@@ -169,9 +168,8 @@ def predict_sizes(
     """
     chosen = check_request(fit, targets, laws, level)
     beyond = [one for one in table.curves if one.sizes.size > 1 and one.sizes[-1] > fit[-1]]
-    several = (
-        len({one.benchmark for one in beyond}) > 1
-    )  # of one benchmark, only the published ones serve
+    # of one benchmark, only the published ones serve
+    several = len({one.benchmark for one in beyond}) > 1
     fitted = [law for law in every_law(beyond if several else None) if law.name in chosen]
     benchmarks = tuple(_benchmark(curve, fitted, fit, targets, level) for curve in table.curves)
     return SizePredictions(benchmarks, tuple(fit), tuple(targets), level, table.notes)

@@ -290,11 +290,9 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
     """
     lessons = []
     for case in cases:
-        start, path, largest = (
-            FirstDoubling.of(case.fitted),
-            CliffPath(case.fitted),
-            case.fitted.sizes[-1],
-        )
+        start = FirstDoubling.of(case.fitted)
+        path = CliffPath(case.fitted)
+        largest = case.fitted.sizes[-1]
         jump = path.at(case.sizes)
         m, m_largest = start.doublings(case.sizes), start.doublings(largest)
         lever = start.loss * (_beta(m, 1.0) - m - _beta(m_largest, 1.0) + m_largest)

@@ -68,9 +68,8 @@ def trial(
     if not chosen:
         raise DataError(f"no benchmark with {scenario} scaling was measured at size {target:g}")
     names = list(LAWS) if laws is None else list(laws)
-    training = (
-        curves if leave_one_out else None
-    )  # each law leaves out the benchmark it is fitted to
+    # each law leaves out the benchmark it is fitted to
+    training = curves if leave_one_out else None
     rows = []
     for curve in chosen:
         fitted = curve.cut(curve.sizes[:2] if sizes is None else sizes)

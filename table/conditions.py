@@ -170,9 +170,9 @@ def _as_in_table(column: str, text: str, every: pd.Series) -> str:
     """Return a word for an operator, a device or a number format in the table's spelling, others in any case."""
     from ..hardware import find
     from ..operators.operators import canonical_op
-    from ..operators.work import (
-        canonical_dtype,
-    )  # here: conditions are checked before what this imports
+
+    # here: conditions are checked before what this imports
+    from ..operators.work import canonical_dtype
 
     with suppress(FlopcastError):
         if column == "op":

@@ -78,9 +78,8 @@ class Settled:
     """A table without its repeats, or without its spikes."""
 
     frame: pd.DataFrame
-    places: (
-        np.ndarray
-    )  # which row of the table before each is, of repeats the first; shape (len(frame),)
+    # which row of the table before each is, of repeats the first; shape (len(frame),)
+    places: np.ndarray
     repeats: int  # rows that were merged into others, or numbered
     odd: pd.DataFrame  # rows that do not go with their like and stay, as `COLUMNS`
     # rows of the table before that are refused, with `REFUSED` and `REFUSED_DETAIL`; the index has

@@ -129,10 +129,9 @@ def _sparse(frame: pd.DataFrame) -> np.ndarray:
 
 
 KEEP = "impossible"  # what to ask for to keep rows that this module refuses
-LONGEST_US, SHORTEST_US = (
-    3600e6,
-    0.01,
-)  # no kernel takes an hour, none less than some twenty steps of its GPU's clock
+# no kernel takes an hour, none less than some twenty steps of its GPU's clock
+LONGEST_US = 3600e6
+SHORTEST_US = 0.01
 FINDING, REFUSED_FROM = 1.0, 1.5  # shares of a peak
 POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
 """What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
@@ -141,10 +140,11 @@ AGREES = 2.0
 measures of one row, and what follows from them, are not of the same thing or not in the units that
 they state."""
 _LAUNCH_US = constant("launch.before_work").value  # added to the least time
+# times the least time and a launch that the rows of a file take in the middle (measured: 2 to 104)
 _USUAL = (
     0.3,
     1000.0,
-)  # times the least time and a launch that the rows of a file take in the middle (measured: 2 to 104)
+)
 _MIDDLE = 15.0  # of what is usual, on a scale of factors
 _FACTORS = (1e3, 1e6, 1e9)
 _APART = (300.0, 3400.0)

@@ -93,10 +93,11 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 _FIRST: Final = ("device", "campaign", "op", "n", "k")  # columns that rows are ordered by first
+# columns that say where a row stood, which is no content
 _OF_PLACE: Final = (
     "source",
     "file_line",
-)  # columns that say where a row stood, which is no content
+)
 
 
 def by_content(frame: pd.DataFrame) -> pd.DataFrame:
@@ -212,9 +213,8 @@ def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
     mixed_codes = np.empty((2, len(hashes)), dtype=np.uint64)
     for half in range(2):
         salt = int.from_bytes(hashlib.blake2b(f"{half} {name}".encode(), digest_size=8).digest())
-        mixed = (hashes ^ np.uint64(salt)) * np.uint64(
-            0xBF58476D1CE4E5B9
-        )  # the finaliser of splitmix64
+        # the finaliser of splitmix64
+        mixed = (hashes ^ np.uint64(salt)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed_codes[half] = np.where(missing, 0, mixed ^ (mixed >> np.uint64(31)))
     return mixed_codes[:, codes]
@@ -255,9 +255,10 @@ def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
     for op, rows in each_op(frame):
         part = frame.take(rows).reindex(columns=["device", *op.identity])
         keys = {name: comparable(part, name) for name in op.identity}
+        # no -0.0
         plain = {
             name: key if isinstance(key, pd.Series) else key + 0.0 for name, key in keys.items()
-        }  # no -0.0
+        }
         hashes[rows] = pd.util.hash_pandas_object(
             pd.DataFrame(plain, index=part.index).assign(device=part["device"]), index=False
         )
@@ -499,9 +500,8 @@ def pair_each(
         able = np.isin(devices, list(hosts))
     mates = np.flatnonzero(able)
     draws = np.random.default_rng(0)
-    order = mates[
-        np.lexsort((draws.random(len(mates)), ids[mates]))
-    ]  # those of a problem together, shuffled
+    # those of a problem together, shuffled
+    order = mates[np.lexsort((draws.random(len(mates)), ids[mates]))]
     first = np.searchsorted(ids[order], ids)
     sizes = np.bincount(ids[mates], minlength=ids.max() + 1)[ids]
     start = draws.random(len(rows))

@@ -39,10 +39,9 @@ from .dispatches import KERNEL, SEVERITIES, Finding, Severity, counters_of, find
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
-DAY_NS, HOUR_NS = (
-    86_400e9,
-    3_600e9,
-)  # time without any activity beyond which a trace is not of one run
+# time without any activity beyond which a trace is not of one run
+DAY_NS = 86_400e9
+HOUR_NS = 3_600e9
 _OFTEN = 6  # values from which only two different ones among them are no accident
 
 

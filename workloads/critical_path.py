@@ -101,10 +101,8 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     Raises DataError: a layer lacks a dimension, or a figure of the GPU is not published.
     """
     layers = setting.model.layers
-    count, (moved, spread) = (
-        len(layers),
-        moved_from(setting.measured_on, setting.gpu, setting.dtype),
-    )
+    count = len(layers)
+    (moved, spread) = moved_from(setting.measured_on, setting.gpu, setting.dtype)
     times = LayerTimes(
         np.zeros(count),
         np.zeros(count),

@@ -51,12 +51,13 @@ ENGINES: Final = {
 """Engines, and the makers of the GPUs that each runs on."""
 STEP_TOKENS: Final = 8192  # of the largest step of an engine, as is their default
 DRAWS: Final = 256
+# times per token that are told of where no limit is asked for
 PACES_MS: Final = (
     100.0,
     50.0,
     25.0,
     10.0,
-)  # times per token that are told of where no limit is asked for
+)
 SURE: Final = 0.9  # probability from which on a way is said to hold, unless another is asked for
 LIKELY: Final = 0.5  # probability from which on a way that is less sure is worth telling of
 
@@ -598,16 +599,13 @@ class _Drawn:
         asked = self.question
         assert asked.rate is not None
         middles = np.empty((len(ways), 3, 3))  # of requests under way, first token, further tokens
-        holds, ended = (
-            np.empty(len(ways)),
-            np.empty((len(ways), 3)),
-        )  # requests that a replica ends in a second
+        # requests that a replica ends in a second
+        holds = np.empty(len(ways))
+        ended = np.empty((len(ways), 3))
         power, joules = np.empty((2, len(ways), 3))
         for row, (place, replicas) in enumerate(ways):
-            asked_rate, rates = (
-                asked.rate / replicas,
-                np.maximum.accumulate(self._rates(place), axis=1),
-            )
+            asked_rate = asked.rate / replicas
+            rates = np.maximum.accumulate(self._rates(place), axis=1)
             carried = rates[:, -1] >= asked_rate
             right = np.clip((rates < asked_rate).sum(axis=1), 1, len(self.users) - 1)
             each = np.arange(DRAWS)
@@ -622,9 +620,8 @@ class _Drawn:
             ]
             at_rate = np.exp(at)
             whole = (at_rate[1] + (asked.output_len - 1) * at_rate[2]) / 1e3
-            at_rate[0] = np.minimum(
-                asked_rate * whole, at_rate[0]
-            )  # fewer than one on average where one alone is quick enough
+            # fewer than one on average where one alone is quick enough
+            at_rate[0] = np.minimum(asked_rate * whole, at_rate[0])
             at_rate[:, ~carried] = np.inf
             held = carried.copy()
             for limit, values in ((asked.ttft_ms, at_rate[1]), (asked.tpot_ms, at_rate[2])):
@@ -752,11 +749,12 @@ def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
     surest = -ways["holds"]
     first, second = cost.where(held, surest.round(2)), surest.where(held, off)
     order = ways[["tpot_ms", "ttft_ms"]].assign(held=~held, first=first, second=second)
+    # of what costs the same and is as sure, the quicker
     keys = [
         "held",
         "first",
         "second",
         "tpot_ms",
         "ttft_ms",
-    ]  # of what costs the same and is as sure, the quicker
+    ]
     return ways.loc[order.sort_values(keys, kind="stable").index]

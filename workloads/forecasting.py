@@ -853,9 +853,8 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     whole = sum(float(draws.mean()) for draws in made.values())
     spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
     computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
-    overlapped = (
-        max(computed + sent - max(plan.end), 0.0) if sent else 0.0
-    )  # something is always under way
+    # something is always under way
+    overlapped = max(computed + sent - max(plan.end), 0.0) if sent else 0.0
     details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
     in_order = course(layers, times, plan)
     spans = _rank_course(setting.model, in_order)

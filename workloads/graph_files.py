@@ -245,9 +245,8 @@ class _Tree:
             for row, name in enumerate(self._names)
         ]
         has_work = has_work & ~np.array(idle, dtype=bool)
-        owner = np.full(
-            len(self.parent), -2, dtype=np.int64
-        )  # the outermost recognised operator that encloses a row or is it
+        # the outermost recognised operator that encloses a row or is it
+        owner = np.full(len(self.parent), -2, dtype=np.int64)
         for row in range(len(self.parent)):
             way = []
             above = row
@@ -494,9 +493,8 @@ def mpi_layers(
     together = _meetings(trace)
     layers: list[dict[str, Any]] = []
     met: dict[int, dict[str, Any]] = {}  # the layer of each collective that all ranks share
-    sent: dict[
-        tuple[int, int, int], str
-    ] = {}  # sender, receiver and number of a message -> its layer
+    # sender, receiver and number of a message -> its layer
+    sent: dict[tuple[int, int, int], str] = {}
     wanted: dict[str, list[str]] = {}  # a message -> what its receiver ends before it wants it
     alone = _sent_to_nobody(trace)  # messages whose partners are in no rank's trace
     for rank, actions in sorted(trace.ranks.items()):

@@ -114,9 +114,8 @@ def measured_times(rows: pd.DataFrame) -> Times:
                 here = np.flatnonzero(op_rows["device"] == device)
                 answer = tables[device, op.name].at(op_rows.iloc[here].reset_index(drop=True))
                 log_us[places[here]], variance[places[here]] = answer.T
-        us = np.where(
-            np.isnan(variance), np.nan, np.exp(log_us)
-        )  # what has no interval is no answer
+        # what has no interval is no answer
+        us = np.where(np.isnan(variance), np.nan, np.exp(log_us))
         width = NINETY_PERCENT * np.sqrt(variance + REPEATED**2)
         answer = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
         answer["lower_us"], answer["upper_us"] = us * np.exp(-width), us * np.exp(width)
@@ -188,9 +187,8 @@ class _Measured:
         if low < high:
             return block(asked)
         if beyond := low == len(size):
-            below = (
-                np.searchsorted(size, size[-1] - (asked - size[-1]) + 1e-9) - 1
-            )  # as far as it is continued
+            # as far as it is continued
+            below = np.searchsorted(size, size[-1] - (asked - size[-1]) + 1e-9) - 1
             pair = (size[max(below, 0)], size[-1])
         else:
             pair = (size[max(low - 1, 0)], size[low])
@@ -224,9 +222,8 @@ def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]
         for name in op.dims
         if name not in TEXTS
     }
-    words = (
-        [] if op.name == "collective" else ["dtype_a", "dtype_b"]
-    )  # a collective is identified by its bytes
+    # a collective is identified by its bytes
+    words = [] if op.name == "collective" else ["dtype_a", "dtype_b"]
     if op.name == "attention":
         # Of a decoding step one query; else the tokens before the first one. Shared keys are as
         # many as they are.
@@ -276,9 +273,8 @@ class LearnedProducts:
         measured = self.sources.ask(
             "gemm", by_law.shape, device=self.gpu, dtype_a=self.dtype, dtype_b=self.dtype, **sizes
         )
-        by_run = np.maximum(
-            measured.us - LAUNCH_US, 0.5 * measured.us
-        )  # runs learn from products timed with their launch
+        # runs learn from products timed with their launch
+        by_run = np.maximum(measured.us - LAUNCH_US, 0.5 * measured.us)
         us = np.where((measured.source == "run"), by_run, measured.us)
         alone = np.broadcast_to(np.asarray(copies, dtype=float) == 1.0, by_law.shape)
         return self.sources.pick(replace(measured, us=np.where(alone, us, np.nan)), by_law)
@@ -333,10 +329,9 @@ class Sources:
         """Return the times of products of a GPU and precision; of ``weights`` in another format by law."""
         law = product_law(gpu, dtype)
         if weights not in ("", dtype):
-            law, dtype = (
-                replace(law, weight_bytes=BITS[weights] / 8),
-                "",
-            )  # in no format that a source knows
+            # in no format that a source knows
+            law = replace(law, weight_bytes=BITS[weights] / 8)
+            dtype = ""
         if self.runs:
             return LearnedProducts(law, gpu.name, dtype, self)
         return law
@@ -364,9 +359,8 @@ class Sources:
             * sequences
             * attention_flop(model, tokens, tokens, tp)
         )
-        width = (
-            model.head_dim or 128
-        )  # of a model without any attention: its recurrent layers go at the rate of wide heads
+        # of a model without any attention: its recurrent layers go at the rate of wide heads
+        width = model.head_dim or 128
         law = Attention(keys=tokens, head_dim=width, causal=model.causal, backward=backward)
         by_law = law.us(flop, gpu)
         if (heads := self._heads(model, tp)) is None:
@@ -445,9 +439,8 @@ class Sources:
         (tp, ep), mixture = cut, model.mixture
         if mixture is None or not self.runs:
             return _nothing(np.shape(tokens))
-        sent = np.maximum(
-            np.rint(tokens * (ep / tp if ep > 1 else 1.0)), 1.0
-        )  # of all GPUs that share the experts
+        # of all GPUs that share the experts
+        sent = np.maximum(np.rint(tokens * (ep / tp if ep > 1 else 1.0)), 1.0)
         sizes = {
             "model_dim": mixture.inputs or model.hidden,
             "inter_dim": mixture.width,

@@ -251,10 +251,8 @@ def read_layers(
         raise ParameterError("dims", f"are for ONNX models, {path.name} is none")
     try:
         if _is_onnx(path) or _is_trace(path):
-            from .graph_files import (
-                onnx_layers,
-                traced_layers,
-            )  # here: most models are no graph, and readers take long
+            # here: most models are no graph, and readers take long
+            from .graph_files import onnx_layers, traced_layers
 
             spread = 0.0
             if _is_onnx(path):

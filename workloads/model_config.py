@@ -617,9 +617,8 @@ def _one_block_a_layer(config: _Config, pattern: object) -> _Blocks:
         *_VISITED,
         "moe_intermediate_size",
     ):
-        config.fields.asked.add(
-            key
-        )  # a pattern without such a layer leaves its sizes without a use
+        # a pattern without such a layer leaves its sizes without a use
+        config.fields.asked.add(key)
     return _Blocks(len(pattern), attention, recurrent, dense, mixture)
 
 
@@ -719,11 +718,12 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
     for place, kind in enumerate(_mixer_kinds(config, layers)):
         alike[kind, changes.get(place, ())] += 1
     full, near, recurrent = list[Attention](), list[Attention](), list[Recurrent]()
+    # no layer may have attention
     config.fields.asked |= {
         "num_attention_heads",
         "num_key_value_heads",
         "head_dim",
-    }  # no layer may have attention
+    }
     beside = config.kind == "falcon_h1"  # every layer has an attention and a state space
     for (kind, change), count in alike.items():
         one = config.changed(dict(change))
@@ -802,9 +802,8 @@ def _recurrent(config: _Config, layers: int) -> Recurrent:
     if stated.get("linear_num_value_heads") or stated.get("linear_num_key_heads"):
         key_heads, key_dim = number("linear_num_key_heads"), number("linear_key_head_dim")
         heads, value_dim = number("linear_num_value_heads"), number("linear_value_head_dim")
-        inner = (
-            heads * value_dim
-        )  # queries, keys, values, the gate of the result, and two figures per head
+        # queries, keys, values, the gate of the result, and two figures per head
+        inner = heads * value_dim
         into = 2 * key_heads * key_dim + 2 * inner + 2 * heads
         return Recurrent(layers=layers, into=into, inner=inner, state=inner * key_dim)
     delta = stated.get("linear_attn_config")
@@ -1022,9 +1021,8 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     )
     kv_heads = _key_heads(config, heads)
     if window:
-        twice = (
-            config.kind == "mimo_v2_flash"
-        )  # whose class gives a window twice the heads with keys
+        # whose class gives a window twice the heads with keys
+        twice = config.kind == "mimo_v2_flash"
         if twice:
             default = 2 * kv_heads
         else:
@@ -1033,9 +1031,8 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
         head_dim = number("swa_head_dim", default=head_dim)
     else:
         wider = config.kind.startswith("gemma4") and not stated.get("per_layer_config")
-        head_dim = number(
-            "global_head_dim", default=512 if wider else head_dim
-        )  # as the classes of Gemma 4 have it
+        # as the classes of Gemma 4 have it
+        head_dim = number("global_head_dim", default=512 if wider else head_dim)
         kv_heads = number("num_global_key_value_heads", default=kv_heads)
     return Attention(
         layers=layers,
@@ -1055,15 +1052,12 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
 
 
 def _key_heads(config: _Config, heads: int) -> int:
-    stated, several = (
-        config.fields,
-        ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num"),
-    )
+    stated = config.fields
+    several = ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num")
     config.fields.asked |= {"num_key_value_heads", "num_kv_heads"}
     if config.kind == "falcon" and not stated.get("new_decoder_architecture"):
-        return (
-            1 if stated.get("multi_query", True) else heads
-        )  # num_kv_heads is written, and not looked at
+        # num_kv_heads is written, and not looked at
+        return 1 if stated.get("multi_query", True) else heads
     if config.kind == "falcon":
         return config.number("num_kv_heads", default=heads)
     if stated.get("multi_query") and not any(stated.get(name) for name in several):
@@ -1285,10 +1279,8 @@ def formats_of(
         formats |= _by_part({key: _algorithm(one, title) for key, one in algorithms.items()})
     elif isinstance(groups := stated.get("config_groups"), Mapping):
         for group in groups.values():
-            form, targets = (
-                _group(group, title),
-                [str(one) for one in group.get("targets") or ["Linear"]],
-            )
+            form = _group(group, title)
+            targets = [str(one) for one in group.get("targets") or ["Linear"]]
             every = "Linear" in targets
             formats |= dict.fromkeys(
                 PARTS if every else _by_part(dict.fromkeys(targets, form)), form

@@ -19,12 +19,10 @@ from typing import Any
 class ModelType:
     """A type of language model."""
 
-    keys: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # that may change a layer, with their defaults
-    names: Mapping[str, str] = field(
-        default_factory=dict
-    )  # how files name a key: usual name -> the type's
+    # that may change a layer, with their defaults
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    # how files name a key: usual name -> the type's
+    names: Mapping[str, str] = field(default_factory=dict)
     gated: bool | None = (
         None  # whether a feed-forward part has three matrices; None: its activation says
     )

@@ -306,9 +306,8 @@ def calibrate(
     DataError
         No runs, or a time that is not above zero.
     """
-    from scipy.optimize import (
-        least_squares,
-    )  # here: forecasts read what was fitted, and need not wait for it
+    # here: forecasts read what was fitted, and need not wait for it
+    from scipy.optimize import least_squares
 
     seconds = np.asarray(seconds, dtype=np.float64)
     if not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):

@@ -38,9 +38,8 @@ def figures(model: Architecture) -> dict[str, float]:
     else:
         inner += 0
     total, embedding = float(model.parameters), float(model.hidden * model.vocab * 2)
-    total += (
-        embedding - model.embedding_parameters
-    )  # a matrix that is used twice is read as two are
+    # a matrix that is used twice is read as two are
+    total += embedding - model.embedding_parameters
     reaching = [one for one in model.attention if not one.window] or list(model.attention)
     return {
         "parameters": total,

@@ -591,10 +591,8 @@ class ServingModel:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the logarithms of times per token with ``users`` requests under way, and those of the law."""
         asked = rows.assign(concurrency=users).reset_index(drop=True)
-        points, whole = (
-            points_of(asked, user_gpu, self.slower),
-            np.tile([1.0, 0.0], (len(asked), 1)),
-        )
+        points = points_of(asked, user_gpu, self.slower)
+        whole = np.tile([1.0, 0.0], (len(asked), 1))
         law = summed(points, self.fits["tpot_ms"], "tpot_ms")[0]
         return self._logs(asked, points, "tpot_ms", whole), law
 
@@ -643,13 +641,10 @@ class ServingModel:
             )
         )
         at = said == widest
-        now, then = (
-            [_factor(float(np.median(rests[time].within[at]))) for time in TIMES],
-            [
-                _factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))])
-                for time in TIMES
-            ],
-        )
+        now = [_factor(float(np.median(rests[time].within[at]))) for time in TIMES]
+        then = [
+            _factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))]) for time in TIMES
+        ]
         other = str(first[at][0])
         kinds = [f"setting with {TWO_RUNS}" if one == TWO_RUNS else one for one in (widest, other)]
         whole = self.about.get("runs", len(self.runs))

@@ -189,6 +189,7 @@ class Setting:
 
 
 WIDE: Final = "bf16"  # of what is not quantised
+# formats of weights and caches
 _STORED: Final = (
     "fp32",
     "fp16",
@@ -198,7 +199,7 @@ _STORED: Final = (
     "fp6",
     "fp4",
     "int4",
-)  # formats of weights and caches
+)
 
 
 def stored_format(parameter: str, spelling: object) -> str:
@@ -227,9 +228,8 @@ def computed_in(gpu: GPU, dtype: str) -> str:
     return wider_format or dtype
 
 
-FIELDS: Final = tuple(
-    field.name for field in fields(Setting) if field.name != "assumed"
-)  # columns of a table of cases
+# columns of a table of cases
+FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")
 
 
 def complete(given: Mapping[str, Any]) -> Setting:
@@ -265,9 +265,8 @@ def complete(given: Mapping[str, Any]) -> Setting:
         if named not in published:
             model = replace(model, formats={})
     if kind == "training":
-        model = replace(
-            model, formats={}
-        )  # a step has one format; what is published is for serving
+        # a step has one format; what is published is for serving
+        model = replace(model, formats={})
         values.setdefault("zero", 1)
         values.setdefault("memory_utilisation", 1.0)
     if model.formats:

@@ -97,9 +97,8 @@ class Spread:
         return cls(PRIORS[name].value, PRIORS[name].spread)
 
 
-STREAM: Final = Spread.of(
-    "hpcg.stream"
-)  # part of the bandwidth that a stream reaches where it was not measured
+# part of the bandwidth that a stream reaches where it was not measured
+STREAM: Final = Spread.of("hpcg.stream")
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,8 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     layers = model.layers / setting.pp
     one = layer(model, setting.tp, setting.ep)
     forward, backward = _micro(setting, sources, one)
-    share = {"none": 0.0, "selective": 0.0, "full": 1.0}[
-        setting.recompute
-    ]  # of the layers that are computed again
+    # of the layers that are computed again
+    share = {"none": 0.0, "selective": 0.0, "full": 1.0}[setting.recompute]
     if setting.recompute == "full" and setting.recompute_layers is not None:
         share = min(setting.recompute_layers / model.layers, 1.0)
     again = {name: share * seconds for name, seconds in forward.items()}

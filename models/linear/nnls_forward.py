@@ -44,11 +44,9 @@ class ChosenFactor:
 
     def __init__(self, problem: Triangular, used: Sequence[int], idle: Sequence[int]) -> None:
         self._problem, q = problem, problem.A.shape[1]
-        self._At, self._products, self._total = (
-            problem.A.T,
-            problem.A.T @ problem.b,
-            float(problem.b @ problem.b),
-        )
+        self._At = problem.A.T
+        self._products = problem.A.T @ problem.b
+        self._total = float(problem.b @ problem.b)
         self._rows, self._z = np.empty((_ROOM, q)), np.empty(_ROOM)
         self._R, self._inverse = np.zeros((_ROOM, _ROOM)), np.zeros((_ROOM, _ROOM))
         self.start(used, idle)
@@ -57,10 +55,8 @@ class ChosenFactor:
         """Begin anew with some columns in use, which are independent, and some held at zero."""
         self.columns, self.parked = list[int](), list[int]()
         self._look(0)
-        self.gradient_beyond, self.lengths_beyond = (
-            self._products.copy(),
-            np.ones(len(self._products)),
-        )
+        self.gradient_beyond = self._products.copy()
+        self.lengths_beyond = np.ones(len(self._products))
         self.parked += [column for column in used if not self._enter(column)]
         self.used = len(self.columns)
         self.parked += [column for column in idle if not self._enter(column)]
@@ -150,12 +146,10 @@ class ChosenFactor:
             inverse = self._inverse
             self._rows, self._z = np.empty((2 * room, rows.shape[1])), np.empty(2 * room)
             self._R, self._inverse = np.zeros((2 * room, 2 * room)), np.zeros((2 * room, 2 * room))
-            (
-                self._rows[:room],
-                self._z[:room],
-                self._R[:room, :room],
-                self._inverse[:room, :room],
-            ) = rows, z, R, inverse
+            self._rows[:room] = rows
+            self._z[:room] = z
+            self._R[:room, :room] = R
+            self._inverse[:room, :room] = inverse
             self._look(len(self.columns))
 
     def _arrange(self, columns: list[int]) -> None:
@@ -255,9 +249,8 @@ class _Trials:
 
     def __init__(self, problem: Triangular, chosen: ChosenFactor, limit: float) -> None:
         self._problem, self._chosen, self._limit = problem, chosen, limit
-        self._used: dict[
-            int, list[int]
-        ] = {}  # the columns in use beside a column, where signs were wrong at first
+        # the columns in use beside a column, where signs were wrong at first
+        self._used: dict[int, list[int]] = {}
         self._up = np.where(chosen.gradient > limit, chosen.gradient, 0.0)
         self._lengths, self._beyond = chosen.lengths, chosen.lengths_beyond
         self._gradient_beyond = chosen.gradient_beyond

@@ -187,11 +187,9 @@ class _Penalised(LinearRegressor):
                 error += w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
         best = min(range(len(mixes)), key=lambda i: errors[i].min())
         least = int(np.argmin(errors[best]))
-        self.l1_ratio_, self.alphas_, self.cv_error_path_ = (
-            mixes[best],
-            grids[best],
-            errors[best] / weight,
-        )
+        self.l1_ratio_ = mixes[best]
+        self.alphas_ = grids[best]
+        self.cv_error_path_ = errors[best] / weight
         self.alpha_ = float(self.alphas_[least])
         path = self._path(whole, self.alphas_[: least + 1], self.l1_ratio_)
         self.n_iter_, self.converged_ = int(path.n_iter[-1]), bool(path.converged[-1])
@@ -209,9 +207,8 @@ class _Penalised(LinearRegressor):
             raise ValueError(
                 f"parameter l1_ratio of {type(self).__name__} must be in (0, 1], got {mix}"
             )
-        largest = (
-            float(np.max(np.abs(rows.pull))) / mix
-        )  # the smallest that leaves every coefficient at 0
+        # the smallest that leaves every coefficient at 0
+        largest = float(np.max(np.abs(rows.pull))) / mix
         if largest == 0:  # no column moves with y: every penalty gives the mean
             return np.array([1.0])
         return largest * np.geomspace(1, self.eps, self.n_alphas)
@@ -362,10 +359,9 @@ class ActiveSet:
         self.u, self.pull = np.zeros(p), c.copy()
         self.diagonal = G.diagonal().copy()
         self._active, self._sign, self._k = np.zeros(p, dtype=np.intp), np.zeros(p), 0
-        self._rows, self._inverse = (
-            np.empty((p, p)),
-            np.empty((p, p)),
-        )  # leading k rows of G[A], k x k block in use
+        # leading k rows of G[A], k x k block in use
+        self._rows = np.empty((p, p))
+        self._inverse = np.empty((p, p))
         self._floor = 0.0
 
     @property

@@ -107,11 +107,9 @@ class WideFit(Fit):
             return start(self.problem, self.columns[self.alive])
         if self._sparse():
             kept = self.alive
-            self.columns, self.t, self.W = (
-                self.columns[kept],
-                self.t[kept],
-                np.asfortranarray(self.W[:, kept]),
-            )
+            self.columns = self.columns[kept]
+            self.t = self.t[kept]
+            self.W = np.asfortranarray(self.W[:, kept])
             self.alive = np.ones(len(self.columns), dtype=bool)
         return self
 
@@ -201,11 +199,9 @@ class NarrowFit(Fit):
     def _compact(self) -> None:
         """Leave out the rows of dropped columns."""
         kept = self.alive
-        self.columns, self.t, self.N = (
-            self.columns[kept],
-            self.t[kept],
-            np.asfortranarray(self.N[kept]),
-        )
+        self.columns = self.columns[kept]
+        self.t = self.t[kept]
+        self.N = np.asfortranarray(self.N[kept])
         if self.F is None:
             self.F = None
         else:
@@ -288,9 +284,8 @@ def eliminate_free(problem: Triangular, least: int) -> Path:
     varied = problem.A.any(axis=0)
     t = np.zeros((p - least + 1, p))
     idle = np.flatnonzero(~varied)
-    gone = min(
-        len(idle), p - least
-    )  # columns of zeros go first, the last of them before the others
+    # columns of zeros go first, the last of them before the others
+    gone = min(len(idle), p - least)
     if not varied.any():
         return Path(t, idle[:least])
     fit = start(problem, np.flatnonzero(varied))
@@ -383,12 +378,10 @@ class RFECV(LinearRegressor):
         min_features: int = 1,
         random_state: int | None = 0,
     ) -> None:
-        self.base, self.cv, self.min_features, self.random_state = (
-            base,
-            cv,
-            min_features,
-            random_state,
-        )
+        self.base = base
+        self.cv = cv
+        self.min_features = min_features
+        self.random_state = random_state
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:

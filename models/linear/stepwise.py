@@ -195,12 +195,10 @@ class Stepwise(LinearRegressor):
         criterion: CriterionName = "aic",
         max_features: int | None = None,
     ) -> None:
-        self.base, self.direction, self.criterion, self.max_features = (
-            base,
-            direction,
-            criterion,
-            max_features,
-        )
+        self.base = base
+        self.direction = direction
+        self.criterion = criterion
+        self.max_features = max_features
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, memo: Memo | None = None) -> Self:
@@ -227,10 +225,8 @@ class Stepwise(LinearRegressor):
         names = feature_names(self)
         sign = "+" if self.direction == "forward" else "-"
         self.steps_ = [f"{sign} {names[j]}" for j in path.order[sizes.start : sizes.stop - 1]]
-        self.criterion_path_, self.rss_path_ = (
-            np.array(values),
-            np.array(path.rss[sizes.start : sizes.stop]),
-        )
+        self.criterion_path_ = np.array(values)
+        self.rss_path_ = np.array(path.rss[sizes.start : sizes.stop])
         self.edf_path_ = np.array([degrees(path, self.direction, step) for step in sizes])
         if self.base == "ols":
             return self._set_free(centred(X[:, columns], y, w), X, y, w, columns, independent=True)
@@ -355,9 +351,8 @@ class GreedyPath:
         self.order, self.rss = list[int](), [max(rss, floor)]
         self._largest, self._floor = largest, floor
         self._left, self._Z, self._r = columns, vectors, target.copy()
-        self._Q = np.empty(
-            (_BLOCK, vectors.shape[1])
-        )  # the directions taken since the vectors were orthogonalised
+        # the directions taken since the vectors were orthogonalised
+        self._Q = np.empty((_BLOCK, vectors.shape[1]))
         self._W = np.empty((_BLOCK, len(vectors)))  # W = Q Z'
         self._taken = np.zeros(len(vectors), dtype=bool)
         self._size = 0
@@ -382,11 +377,9 @@ class GreedyPath:
         if not kept.all():
             self._Z, self._left, lengths = self._Z[kept], self._left[kept], lengths[kept]
         self._taken = np.zeros(len(lengths), dtype=bool)
-        self._lengths, self._whole, self._least = (
-            lengths,
-            lengths.copy(),
-            np.maximum(_LOSS * lengths, ALIASED**2),
-        )
+        self._lengths = lengths
+        self._whole = lengths.copy()
+        self._least = np.maximum(_LOSS * lengths, ALIASED**2)
         self._products = self._Z @ self._r
         self._size = 0
 
@@ -445,9 +438,8 @@ def backward_path(problem: Triangular, limit: int) -> GreedyPath:
         forward.reaches(limit)
         columns = np.sort(np.array(forward.order[:limit], dtype=int))
     m = len(columns)
-    R = upper_triangle(
-        np.column_stack([problem.A[:, columns], problem.b])
-    )  # [R z; 0 rest] of A = QR, z = Q'b
+    # [R z; 0 rest] of A = QR, z = Q'b
+    R = upper_triangle(np.column_stack([problem.A[:, columns], problem.b]))
     if m:
         U = np.ascontiguousarray(dtrtri(R[:m, :m])[0])
     else:
@@ -461,9 +453,8 @@ def backward_path(problem: Triangular, limit: int) -> GreedyPath:
 def independent(A: np.ndarray, limit: int) -> np.ndarray | None:
     """Return the columns, in their order, that are no combination of those before them; None if more than ``limit``."""
     first = min(limit + 1, *A.shape)
-    distances = np.abs(
-        np.diagonal(upper_triangle(A[:, :first]))
-    )  # of each column from the span of those before
+    # of each column from the span of those before
+    distances = np.abs(np.diagonal(upper_triangle(A[:, :first])))
     if (distances > ALIASED).all():
         if first > limit:
             return None

@@ -111,9 +111,8 @@ def minimum_norm(
     if 0 < m <= len(A):
         R = upper_triangle(np.column_stack([A, problem.b]))[:m]
         inverse, singular = dtrtri(R[:, :m])
-        clear = (
-            independent or np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1
-        )  # >= s_max / s_min
+        # >= s_max / s_min
+        clear = independent or np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1
         if clear and not singular:
             return dtrtrs(R[:, :m], R[:, m])[0], np.sum(inverse**2, axis=1), m
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
@@ -192,10 +191,8 @@ class Face:
             return
         self._R[:first, first:left] = self._R[:first, np.flatnonzero(which)[first:]]
         self._R[first:left, first:left] = R
-        self._Q[:, first:left], self._z[first:left] = (
-            self._Q[:, first:m] @ G,
-            G.T @ self._z[first:m],
-        )
+        self._Q[:, first:left] = self._Q[:, first:m] @ G
+        self._z[first:left] = G.T @ self._z[first:m]
         self.columns = columns
         self._residual = self._gradient = None
 

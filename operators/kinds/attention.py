@@ -213,11 +213,9 @@ class Signature:
         queries.
         """
         offsets, _, longest_q, longest_k = self.packed
-        batch, seq_q, seq_kv = (
-            call.tensor(offsets).numel - 1,
-            call.integer(longest_q),
-            call.integer(longest_k),
-        )
+        batch = call.tensor(offsets).numel - 1
+        seq_q = call.integer(longest_q)
+        seq_kv = call.integer(longest_k)
         require(len(q.dims) > 2 and q.dims[-3] == batch * seq_q)
         require(seq_kv == seq_q if self.paged else k.dims[-3] == batch * seq_kv)
         return {
@@ -267,10 +265,8 @@ ATEN |= {name: Signature(**places) for name, places in CATALOGUE["attention"].it
 def _attention(make: Operands, row: Row) -> Run:
     """Return ``scaled_dot_product_attention``, grouped heads included."""
     batch, heads, seq_q, seq_kv, dim = sizes(row, "batch", "heads", "seq_q", "seq_kv", "head_dim")
-    (kv_heads,), (dim_v,) = (
-        sizes(row, "kv_heads", default=heads),
-        sizes(row, "head_dim_v", default=dim),
-    )
+    (kv_heads,) = sizes(row, "kv_heads", default=heads)
+    (dim_v,) = sizes(row, "head_dim_v", default=dim)
     dtype, causal = only_format(row), bool(row.get("causal", False))
     if causal and seq_q != seq_kv:
         raise DataError(
@@ -280,10 +276,8 @@ def _attention(make: Operands, row: Row) -> Run:
     if heads % kv_heads:
         raise DataError(f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}")
     q = make.tensor(dtype, batch, heads, seq_q, dim)
-    k, v = (
-        make.tensor(dtype, batch, kv_heads, seq_kv, dim),
-        make.tensor(dtype, batch, kv_heads, seq_kv, dim_v),
-    )
+    k = make.tensor(dtype, batch, kv_heads, seq_kv, dim)
+    v = make.tensor(dtype, batch, kv_heads, seq_kv, dim_v)
     attend, grouped = make.torch.nn.functional.scaled_dot_product_attention, {"enable_gqa": True}
     options = grouped if kv_heads < heads else {}
     return lambda: attend(q, k, v, is_causal=causal, **options)

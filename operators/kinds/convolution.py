@@ -318,11 +318,9 @@ def _convolution(make: Operands, row: Row) -> Run:
         raise unknown(row, "direction", "F, B, W, BW")
     gradient = make.tensor(dtype, batch, c_out, *(_axis(row, axis, "out") for axis in axes))
     gradient = _laid_out(make, row, gradient)
-    backward, none, mask = (
-        torch.ops.aten.convolution_backward,
-        [0] * len(axes),
-        [*_PASSES[direction], False],
-    )
+    backward = torch.ops.aten.convolution_backward
+    none = [0] * len(axes)
+    mask = [*_PASSES[direction], False]
     return lambda: backward(
         gradient, x, w, None, strides, pads, dilations, False, none, groups, mask
     )

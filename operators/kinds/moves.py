@@ -75,11 +75,9 @@ def fill(call: Call) -> Described:
 
 def _copy(make: Operands, row: Row) -> Run:
     """Return ``copy_`` on the device; variants ``DtoD``, ``HtoD``, ``DtoH``: the copy engine, pinned memory."""
-    (rows, cols), variant, dtype = (
-        sizes(row, "rows", "cols"),
-        word(row, "variant"),
-        word(row, "dtype_a"),
-    )
+    (rows, cols) = sizes(row, "rows", "cols")
+    variant = word(row, "variant")
+    dtype = word(row, "dtype_a")
     written = word(row, "dtype_out") or dtype
     if variant not in ("", "DtoD", "HtoD", "DtoH"):
         raise unknown(row, "variant", "DtoD, HtoD, DtoH")

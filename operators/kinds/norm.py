@@ -148,11 +148,9 @@ def _norm(make: Operands, row: Row) -> Run:
 
 def _batch_norm(make: Operands, row: Row) -> Run:
     """Return ``batch_norm`` of one image: rows are channels."""
-    (rows, cols), dtype, training = (
-        sizes(row, "rows", "cols"),
-        only_format(row),
-        word(row, "op") == "batch_norm",
-    )
+    (rows, cols) = sizes(row, "rows", "cols")
+    dtype = only_format(row)
+    training = word(row, "op") == "batch_norm"
     if training and cols < 2:
         raise DataError("batch_norm needs two values per channel: cols >= 2")
     norm, x = make.torch.nn.functional.batch_norm, make.tensor(dtype, 1, rows, cols)

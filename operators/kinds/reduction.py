@@ -21,9 +21,8 @@ def reduction(axes: int = 1, dtype: int = -1) -> CallReader:
 
     def read(call: Call) -> Described:
         x, kind = call.tensor(0), call.kind
-        typed = (
-            dtype >= 0 and len(call) == axes + 1 and call.types[axes] != "ScalarList"
-        )  # sum(x, dtype)
+        # sum(x, dtype)
+        typed = dtype >= 0 and len(call) == axes + 1 and call.types[axes] != "ScalarList"
         reduced = list(range(len(x.dims)))
         if not typed and axes < len(call):
             require(not call.has(axes))  # max(x, other) is element-wise

@@ -47,10 +47,9 @@ OUTLIER = "outlier"
 NOT_GOLDEN = "not-in-fullest-bin"
 OF_CALL = "rest-of-call"
 _MUCH = 0.05  # share of the time from which outliers are worth a word
-_MANY, _LEAST_MANY = (
-    0.1,
-    3,
-)  # share of a kernel's repeats, and number, from which outliers are a second way of running
+# share of a kernel's repeats, and number, from which outliers are a second way of running
+_MANY = 0.1
+_LEAST_MANY = 3
 
 
 @dataclass(frozen=True)
