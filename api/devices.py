@@ -16,7 +16,7 @@ from ..errors import ParameterError, UnknownGPUError
 from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
 
 Device: TypeAlias = str | Path | GPU
-"""How a call names a GPU: its name or alias, a TOML file with one of the user's own, or the GPU itself."""
+"""How a call names a GPU: its name or alias, a TOML file with the user's, or the GPU itself."""
 Devices: TypeAlias = str | Sequence[Device]
 """``MI308X,MI300X``, or a sequence of devices."""
 DeviceName: TypeAlias = str
@@ -29,7 +29,7 @@ def gpu(name: Device) -> GPU:
     Parameters
     ----------
     name : str, Path or GPU
-        A name or alias, whatever its case, or a TOML file with a GPU of your own (``based_on =
+        A name or alias, whatever its case, or a TOML file with your GPU (``based_on =
         "MI355X"`` takes the rest from one of the catalogue).
 
     Returns

@@ -269,7 +269,7 @@ def ingest_parts(
     strict: bool,
     made: Mapping[str, Any] | None = None,
 ) -> Ingested:
-    """Write the rows of each source to a file of its own in the folder ``out``, as they are read.
+    """Write the rows of each source to a separate file in the folder ``out``, as they are read.
 
     Parameters and errors are those of `ingest_measurements`.
     """

@@ -115,7 +115,7 @@ def with_curve(
 ) -> Check:
     """Return a check of a run on a third device with its learning curve: from how many rows on training anew errs less.
 
-    A check of the run's own target, or of a run with many targets, is returned as it is.
+    A check of the run's target, or of a run with many targets, is returned as it is.
 
     Parameters
     ----------

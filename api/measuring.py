@@ -94,7 +94,7 @@ def inline(
 
     Examples
     --------
-    With a model of your own::
+    With your model::
 
         with fc.inline(model, warmup=2) as times:
             for batch in batches:

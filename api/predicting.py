@@ -126,7 +126,7 @@ def _stated(default: Assigned | None) -> tuple[dict[str, str], Any]:
 def on_user_gpu(
     model: TrainedModel, default: Assigned | None
 ) -> tuple[TrainedModel, dict[str, str]]:
-    """Return the model, told of the user's own GPU that the default of ``device`` describes, and defaults as words.
+    """Return the model, told of the user's GPU that the default of ``device`` describes, and defaults as words.
 
     A run over all devices is asked of that GPU; of another the name alone matters. Raises
     DataError: the file cannot be read, or describes no GPU.
@@ -214,7 +214,7 @@ def predict(
     where : mapping, or sequence of str, optional
         As for `read`.
     unit, default, rename : mapping of str to str, optional
-        As for `read`. A run over many devices takes as the default of ``device`` also a GPU of your own, a TOML file
+        As for `read`. A run over many devices takes as the default of ``device`` also your GPU, a TOML file
         or a `GPU`.
     keep : collection of str
         As for `read`.
@@ -276,7 +276,7 @@ def predict(
     if is_shipped(run):
         if fallback or target_cost:
             raise ParameterError(
-                "fallback" if fallback else "target_cost", "goes with a run of your own"
+                "fallback" if fallback else "target_cost", "goes with your run"
             )
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):

@@ -448,7 +448,7 @@ def project_traces(
         the run itself.
     correct : path, DataFrame or a list of these
         Measurements of both GPUs that correct the law, by problem or class. A call whose problem
-        both have measured is corrected by its own ratio, the others by the median of their class.
+        both have measured is corrected by its ratio, the others by the median of their class.
     power : path, DataFrame or a list of these
         Measurements with power_w or energy_j: the energy goes by them. Without them the power of
         each class of kernels is a judged share of the board power.

@@ -472,7 +472,7 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     """Return the model of a run that may tell of a device what others taught it.
 
     Raises ParameterError: it predicts from a host, or something else than time, has a prior itself,
-    or has seen the target's own rows: errors on rows that it knows would say nothing of others.
+    or has seen the target's rows: errors on rows that it knows would say nothing of others.
     """
     given = run if isinstance(run, Run) else load(run)
     trained = given.trained

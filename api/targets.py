@@ -113,7 +113,7 @@ def train_each(
         The devices to predict. One model over several devices, without a host, is what `train`
         makes of a list.
     fits, resume
-        As for `train`; each target has a file of its own, whose name has the target's before its
+        As for `train`; each target has a separate file, whose name has the target's before its
         suffix.
     progress
         As for `train`, of all trainings together.

@@ -144,11 +144,11 @@ def train(
         folds. One that is chosen is saved where it can be stored as plain arrays; else the run
         stays in memory.
     features : str or callable, sequence of them, or mapping of name to callable, optional
-        Columns of your own as features. They are names of columns of the data, and functions of the
+        Your columns as features. They are names of columns of the data, and functions of the
         table that return one number a row, each row by itself. From a host they are those of its
         rows.
     laws : callable, sequence of them, or mapping of name to callable, optional
-        Baselines of your own: functions of work (`flops`, `bytes`, `m`, `n`, `k`, ...) and GPU that
+        Your baselines: functions of work (`flops`, `bytes`, `m`, `n`, `k`, ...) and GPU that
         return a value per row in the unit of the metric. From a host, its value is multiplied by
         the ratio on both GPUs.
     without : sequence of str
@@ -377,7 +377,7 @@ def _without_figures(names: Sequence[str]) -> Remark:
 
 
 def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
-    """Return why the models of a run cannot be saved: code of the user's own was chosen."""
+    """Return why the models of a run cannot be saved: the user's code was chosen."""
     remarks = []
     for answer in (model, model.known):
         if answer is None:

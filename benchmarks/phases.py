@@ -3,7 +3,7 @@
 Traces are projected whole and by phases: CPU time of both, without reading, and the error of the
 end-to-end time beside the one that is stated. Real ones, where a phase is a layer or a step; and
 long ones, made of single steps that PyTorch has profiled: `STEPS` of each (or as many as make
-`MOST` activities), one after the other, where every step is a replay with durations of its own.
+`MOST` activities), one after the other, where every step is a replay with separate durations.
 These spread about the measured ones as durations of one kernel on one shape do within the trace,
 and the CPU's times by `CPU_SPREAD`.
 """

@@ -77,7 +77,7 @@ def predicting(sizes: Sequence[int], seed: int = 0) -> Iterator[Comparison]:
 
 
 def _alone(folder: Path, data: Path, out: Path) -> str:
-    """Return what predicting takes a process of its own, in words; "" where Linux is not."""
+    """Return what predicting takes a separate process, in words; "" where Linux is not."""
     if not Path("/proc/self/status").is_file():
         return ""
     command = [sys.executable, "-c", _ALONE, str(folder / "run"), str(data), str(out)]
@@ -86,7 +86,7 @@ def _alone(folder: Path, data: Path, out: Path) -> str:
 
 
 def _lightgbm(estimator: Any, X: pd.DataFrame, once: bool) -> Contender:
-    """Return LightGBM's own prediction, what its trees see given."""
+    """Return LightGBM's prediction, what its trees see given."""
     name = "LightGBM's predict of the same trees alone"
     if not isinstance(estimator, LogResidual):
         return Contender(name, lambda: None, missing="a baseline won: there are no trees")

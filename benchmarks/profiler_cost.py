@@ -1,7 +1,7 @@
 """What PyTorch's profiler adds to the CPU's work: ``python -m flopcast.benchmarks.profiler_cost``.
 
 Loops of small operators on the CPU, inference and training, timed without the profiler and with it
-by setting. No GPU is needed: what is timed is the CPU's own work for each operator, which is what a
+by setting. No GPU is needed: what is timed is the CPU's work for each operator, which is what a
 profiler lengthens. The launches of a GPU, and what the profiler does at each, are not in it.
 """
 

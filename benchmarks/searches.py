@@ -1,4 +1,4 @@
-"""Models that search their own size, against peers: recursive elimination, penalties, forests.
+"""Models that search their size, against peers: recursive elimination, penalties, forests.
 
 Each peer has to come to the same selection, or to the same penalty and an objective as good.
 Solvers of a penalty are compared at an equal gap to the least objective, each at the loosest

@@ -126,7 +126,7 @@ PULL: Final = {"tpot_ms": (2.0, 20.0), "ttft_ms": (2.0, 6.0)}
 NEAR: Final = 0.3
 """Logarithms from which on what a law misses weighs as its distance."""
 VENDOR: Final = "AMD"
-"""Whose groups, whose names start with it, have constants of their own: AMD's runs move no constant
+"""Whose groups, whose names start with it, have separate constants: AMD's runs move no constant
 of other GPUs. With common ones the time per token on a new GPU of NVIDIA erred by 22.4 / 16.2 %."""
 ACROSS: Final = 0.5
 """Covariance between GPUs of unlike vendors, of that within one: 1 made a new setting of NVIDIA's

@@ -1,7 +1,7 @@
 """Engines as they come: ``python -m flopcast.benchmarks.serving_stock [--data FOLDER]``.
 
 FOLDER holds AMD's and others' published runs. Those of engines that no vendor tuned are asked, each
-model left out of how much longer such engines take: as stock, as either, and as the user's own stack
+model left out of how much longer such engines take: as stock, as either, and as the user's stack
 whose other models were measured. Prints how the times are off, and how many are within nine in ten.
 """
 

@@ -2,7 +2,7 @@
 
 The file is a real trace repeated, times and numbers shifted, so that it is one long recording. Ours
 goes all the way to the joined dispatch table; `msgspec.json.decode` and `orjson.loads` only parse;
-HolisticTraceAnalysis parses to its own table, without operators.
+HolisticTraceAnalysis parses to its table, without operators.
 """
 
 from __future__ import annotations

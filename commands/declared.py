@@ -16,7 +16,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 WORKED_OUT: Final = object()
-"""Stands for a default that the source does not state as a literal: the function's own is taken."""
+"""Stands for a default that the source does not state as a literal: the function's is taken."""
 _IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
 _IMPORTS: Final = re.compile(r"^from (\.++)([\w.]*+) import (\([^()]*+\)|[^\n]*+)", re.MULTILINE)
 _DEFAULT: Final = re.compile(r"\bdefault[ =]([^\n]++)")

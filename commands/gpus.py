@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """List the known GPUs, or compare some figure by figure.
 
-    A name is a GPU's name or alias, or a TOML file with a GPU of your own, such as:
+    A name is a GPU's name or alias, or a TOML file with your GPU, such as:
 
         name = "MI375X"
 

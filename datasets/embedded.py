@@ -1,4 +1,4 @@
-"""Where the embedded measurements stand, and public tables fetched under their own names."""
+"""Where the embedded measurements stand, and public tables fetched under their names."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Wheel:
 
 
 def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
-    """Unzip the files of a wheel, ``given`` by hand or downloaded by pip with its own settings, to an empty folder.
+    """Unzip the files of a wheel, ``given`` by hand or downloaded by pip with its settings, to an empty folder.
 
     Raises UnavailableError: it cannot be downloaded; DataError: it is another file, or does not
     hold what it should.
@@ -168,7 +168,7 @@ ANSWERS_WITHIN = 10.0  # seconds in which a repository must answer: git itself w
 _STALLED: Final = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30")
 """A connection that brings less than 1 kB/s for 30 s is given up."""
 _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO")
-"""Of git's own variables: what networks need."""
+"""Of git's variables: what networks need."""
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ CURES = {
     "unknown-device": "its own figures as a TOML file (`flopcast gpus --help`), or `--default device=NAME`",
     "unknown-operator": "`flopcast schema` lists those that are known; others are kernels without work",
     "unlike-training": "mind the interval, or train on such rows",
-    "widened": "nothing: the interval says so; calibrate on runs of your own to narrow it (`flopcast calibrate`)",
+    "widened": "nothing: the interval says so; calibrate on your runs to narrow it (`flopcast calibrate`)",
     "zero-counter": "the counter is not there on this GPU, or was not recorded: leave it out",
 }
 """Code -> what to do, where what is said does not end with it."""

@@ -11,7 +11,7 @@ that most of its rows are of. Campaigns count where groups are nested in them:
   the same shapes again are repeats, not families.
 
 With five or more (`LEAST`), none of which holds more than two thirds of the groups, whole campaigns
-are resampled where groups were, and rows of a new campaign have an interval of their own. With
+are resampled where groups were, and rows of a new campaign have a separate interval. With
 three or more (`LEAST_LEFT_OUT`) the error of a new campaign is measured: each is left out once.
 """
 

@@ -6,7 +6,7 @@ that differ from it by no more than that are no evidence against it.
 
 - The **shift** is the median of observed / predicted of the new rows. Its interval is a two-sample cluster bootstrap:
   groups are drawn on both sides (see `cluster_bootstrap`), since the median of a model that was trained on other groups
-  of the same kind would differ from 1 by as much as that of its own out-of-fold rows varies.
+  of the same kind would differ from 1 by as much as that of its out-of-fold rows varies.
 - The **coverage** of the intervals has a binomial test, with as many independent rows as would tell it as surely:
   ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design effect (Kish 1965), the
   cluster-robust variance of the share of rows inside over that of as many independent rows.
@@ -27,11 +27,11 @@ the interval of the shift lies within the margin                                
 else                                                                                              cannot tell
 ================================================================================================  ==================
 
-*Still valid* is a claim of its own, not the want of an alarm: two one-sided tests at 5 % reject a shift beyond the
+*Still valid* is a separate claim, not the want of an alarm: two one-sided tests at 5 % reject a shift beyond the
 margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that, these rows cannot tell, and the
 answer says how many more groups like them would.
 
-Where the groups of training come in campaigns (`campaigns`), what a campaign adds is a variance of its own: of each
+Where the groups of training come in campaigns (`campaigns`), what a campaign adds is a separate variance: of each
 statistic that of the campaigns' values, less what their groups leave open. It is divided by the campaigns of either
 side, and read with Student's t of the trained campaigns less one. A new campaign that is off by what campaigns differ
 by is no evidence, however many groups it has; where campaigns are few, the answer is *cannot tell*.
@@ -154,7 +154,7 @@ class Checked:
     Attributes
     ----------
     score, expected : Score
-        Of the new rows, and of the run's own out-of-fold predictions under ``scheme``.
+        Of the new rows, and of the run's out-of-fold predictions under ``scheme``.
     stated : StatedError or None
         What `predict` states of the new rows within the trained range: the error of rows like
         these; None where it states nothing of any.

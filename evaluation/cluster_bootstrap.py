@@ -26,7 +26,7 @@ from scipy import stats
 def resample_clusters(groups: np.ndarray, replicates: int, seed: int) -> Iterator[np.ndarray]:
     """Yield ``replicates`` bootstrap samples of rows, each made of as many groups as there are, drawn with replacement.
 
-    ``groups`` of shape (n,) holds the group of each row; rows without groups of their own:
+    ``groups`` of shape (n,) holds the group of each row; rows without groups:
     ``np.arange(n)``. A sample is an array of row numbers with repeats, their count differing where
     groups differ in size. Raises ValueError if ``groups`` is empty or not one-dimensional.
     """

@@ -258,7 +258,7 @@ def compete(
     and ``by_candidate`` those of `crossval.cross_validate`. With ``quick`` only the models
     `models.suite.QUICK` run, and the notes say so. The saved model is chosen under ``scheme``, or
     ``kfold`` where there are fewer than three groups; ``alone`` leaves the other scheme out;
-    ``criterion`` is what models are chosen by (`selection.CRITERIA`). ``more`` are the user's own
+    ``criterion`` is what models are chosen by (`selection.CRITERIA`). ``more`` are the user's
     models, beside the suite's, or alone where ``models`` is empty. Raises FlopcastError: for a
     scheme, suite or model that does not exist, too few rows, and where nothing ran.
     """

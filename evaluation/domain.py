@@ -78,7 +78,7 @@ class TrainedRange:
     """Smallest and largest value of every feature in training.
 
     Large products say nothing of large sums: where rows belong to classes (operators), each row is
-    held against the range of its own.
+    held against a separate range.
     """
 
     names: tuple[str, ...]  # features in training order
@@ -94,7 +94,7 @@ class TrainedRange:
         """Return the range of the training features ``X`` (n rows × p named columns).
 
         Features whose name begins with ``classes`` are 1 in the rows of a class, which then has a
-        range of its own.
+        separate range.
         """
         if classes:
             kinds = {

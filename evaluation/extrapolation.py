@@ -89,7 +89,7 @@ def learn_law(dataset: Dataset) -> FallbackLaw | None:
     """Return the law at the rates of the training rows; None for metrics without laws, or too few rows that have it.
 
     That is the roofline, which needs no more of a GPU than its peaks and its bandwidth; of a metric
-    without one the last law. A user's own law is none of these.
+    without one the last law. A user's law is none of these.
     """
     law_names = {
         titled(law, scaling=dataset.host is not None) for law in dataset.recipe.additions.laws
@@ -156,7 +156,7 @@ class Rule:
     # intercept first; the shared ones in row 0, then those of each class; shape (n_classes + 1,
     # n_terms + 1)
     coefficients: FloatArray
-    classes: tuple[str, ...] = ()  # 0/1 columns of the classes with their own coefficients
+    classes: tuple[str, ...] = ()  # 0/1 columns of the classes with their coefficients
     least: float = 0.0  # the least prediction
 
     def predict(self, X: pd.DataFrame, reference: FloatArray) -> FloatArray:

@@ -89,7 +89,7 @@ class FinalModel:
     # what it was fitted to: the features, and the column of a simple rule that is none of them
     fitted: Dataset
     known: FinalModel | None = None  # answers rows of known groups in its place
-    campaigns: tuple[str, ...] = ()  # that were trained, where new ones have intervals of their own
+    campaigns: tuple[str, ...] = ()  # that were trained, where new ones have separate intervals
     errors: StatedErrors = NOTHING_STATED  # of the rows that it answers
 
     def __repr__(self) -> str:
@@ -613,7 +613,7 @@ def _devices(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any] | N
 def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: str) -> BoolArray:
     """Return which rows were predicted out of fold in the range of the rows of other folds, (n,).
 
-    The others were asked for as what lies beyond the range, which has intervals of its own
+    The others were asked for as what lies beyond the range, which has separate intervals
     (`extrapolation`). Where too few are within (`ENOUGH`), all rows count that were predicted.
     """
     seen = ~np.isnan(predicted)

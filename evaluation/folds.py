@@ -1,7 +1,7 @@
 """Which rows are held out together, and from which the others may learn.
 
 `make_folds` deals rows, or whole groups, into folds. `TrainingRows` holds the arrays of a data set
-and says, for every fit of the package, which rows it learns from and what its own inner folds must
+and says, for every fit of the package, which rows it learns from and what its inner folds must
 not split.
 """
 
@@ -74,7 +74,7 @@ class TrainingRows:
     unpaired: Unpaired | None
     campaigns: PairedAndUnpaired | None
     repeats: PairedAndUnpaired | None
-    hosts: NDArray | None  # (n,): the group of each row on its own host
+    hosts: NDArray | None  # (n,): the group of each row on its host
     origins: PairedAndUnpaired | None = None
     """The campaign of each row's group: whole ones are left out where a new campaign is asked for."""
 
@@ -224,7 +224,7 @@ def repeats_of(data: LearningData) -> PairedAndUnpaired | None:
 
 
 def hosts_of(data: LearningData) -> NDArray | None:
-    """Return the group that each row would be of on its host, (n,), where rows have hosts of their own; else None."""
+    """Return the group that each row would be of on its host, (n,), where rows have separate hosts; else None."""
     return getattr(data, "host_groups", None)
 
 
@@ -265,7 +265,7 @@ def make_folds(
     rows are repeats, their ``problems`` (n,), each in one fold, as groups of the other scheme are.
     ``"grouped"`` keeps every group of ``groups`` (n,) in one fold: groups go, largest first (those
     of equal size shuffled), to the fold with the fewest rows; with at most as many groups as folds
-    each group is a fold of its own (leave one group out). The fold numbers 0, 1, ..., shape (n,),
+    each group is a separate fold (leave one group out). The fold numbers 0, 1, ..., shape (n,),
     each have at least one row. Raises DataError: fewer rows than folds, or fewer than two groups.
     """
     if folds < 2:

@@ -5,7 +5,7 @@ many folds the model chose it. All of it is a hint, not a cause: features that s
 their importance and trade their signs.
 
 Rows that have chosen the features of a model cannot test them: of features of pure noise that a
-stepwise search lists, its own t-tests call 38 to 100 % significant. So half of the groups choose,
+stepwise search lists, its t-tests call 38 to 100 % significant. So half of the groups choose,
 and the other half tests what was chosen.
 """
 
@@ -160,7 +160,7 @@ def _fitted_without(
 ) -> Any:
     """Return the model fitted to the others, or so many of them; what else is of groups left out is left out too.
 
-    ``of_unpaired`` are the groups of unpaired rows, by default their own.
+    ``of_unpaired`` are the groups of unpaired rows, by default theirs.
     """
     unpaired: Any = slice(None)
     if groups is not None and dataset.unpaired is not None:
@@ -185,7 +185,7 @@ def split_p_values(
 
     Notes
     -----
-    Sample splitting [1]_ with the weights of the model's own fit. Rows of one group err together,
+    Sample splitting [1]_ with the weights of the model's fit. Rows of one group err together,
     so standard errors are those of the cluster jackknife (CV3) with Student's t of the testing
     groups less one, as in [2]_.
 

@@ -24,7 +24,7 @@ The rule is that of one standard error:
   E_out.
 
 The interval of the honest error is that of Student's t on the logarithmic scale, with the effective
-number of groups: a mean of few unequal groups has a long upper tail. The winner's own variance is
+number of groups: a mean of few unequal groups has a long upper tail. The winner's variance is
 too small, as luck is part of what made it win; the median over the best third of the models is
 taken where it is larger. Models of ``k`` folds learn from the part ``1 - 1 / k`` of the rows that
 the saved one learns from. Errors fall with the root of the rows at most, as those of parametric

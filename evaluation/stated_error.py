@@ -1,4 +1,4 @@
-"""What a run states of the error of rows that it is asked about: of each kind of row its own error, mixed as asked.
+"""What a run states of the error of rows that it is asked about: of each kind of row its error, mixed as asked.
 
 The honest error of a selection is a mean over the rows that were trained. Most of these are of the
 largest groups, and some lie beyond the range of all others, so other rows have another error. The

@@ -147,7 +147,7 @@ class TrainedModel:
     known : TrainedModel or None
         The model that answers rows of known groups in its place; None where one model answers all.
     campaigns : frozenset of str or None
-        Those that were trained, where rows of others have intervals of their own (`campaign` of
+        Those that were trained, where rows of others have separate intervals (`campaign` of
         ``spreads``).
     errors : StatedErrors
         What is stated of the error of the rows that it answers, those of ``known`` apart.
@@ -431,7 +431,7 @@ class TrainedModel:
         `extrapolation`); of runs that did not keep their groups ``model`` stands for the first
         ones. The reasons say how a row is unlike training. Where a row's features cannot be
         computed, or what it computes was never trained, there is no prediction, and they say why;
-        with ``fallback`` the ``law`` answers there, with its own wide interval.
+        with ``fallback`` the ``law`` answers there, with its wide interval.
         """
         if self.user_gpu is None:
             return self._answer(rows, level, fallback)

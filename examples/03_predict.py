@@ -29,7 +29,7 @@ prediction.frame[
 
 # %%
 # ``basis`` is ``model`` within the trained range. Beyond it a simple rule takes over step by step (``blend``,
-# ``rule``), with an interval of its own that was learnt by leaving out the larger half of the measurements.
+# ``rule``), with a separate interval that was learnt by leaving out the larger half of the measurements.
 
 prediction.plot_intervals()
 

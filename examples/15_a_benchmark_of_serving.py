@@ -3,7 +3,7 @@ A benchmark of serving
 ======================
 
 How long does a user wait for the first token, and for each further one? A model that ships with flopcast has learnt it
-from published runs. Two benchmarks of your own narrow its answer. Those of this example are made up, in the format of
+from published runs. Two of your benchmarks narrow its answer. Those of this example are made up, in the format of
 ``vllm bench serve --save-result --metadata tp=8 device=MI355X dtype_a=fp8``: a machine that is a fifth slower than
 forecast.
 """

@@ -688,7 +688,7 @@ def user_column(name: str, *, host: bool) -> Feature:
         name,
         "1",
         "additive",
-        "a column of the user's own",
+        "a column of the user",
         lambda c: c.user_column(name),
         "measured" if host else "",
     )

@@ -50,7 +50,7 @@ class Dataset:
         Rows of one group are never split between training and validation.
     rows : DataFrame of n rows
         The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``),
-        and by our own formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host;
+        and by our formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host;
         if there is none or many, on the target).
     laws : DataFrame of n rows
         What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in
@@ -388,8 +388,8 @@ class KnownGroups:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, `FOREIGN`, or "" of them.
 
         A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker
-        of one; `OTHER_HOST` is that of a row whose host was none. A ``target`` is one GPU of the
-        user's own, never trained whatever its name, that all rows are asked of.
+        of one; `OTHER_HOST` is that of a row whose host was none. A ``target`` is a GPU of the
+        user, never trained whatever its name, that all rows are asked of.
         """
         if not self.devices:
             return np.full(len(rows), "", dtype=object)
@@ -487,7 +487,7 @@ def groups_of(
     """Return the group of every completed row, as words.
 
     It is made of the columns `group`. By default it is the column ``group`` where every row has it
-    (`grouped`; decided by these rows alone where None), else the operators' own
+    (`grouped`; decided by these rows alone where None), else the operators'
     (`operators.group_labels`). Paired and unpaired rows of one data set must be asked together, or
     held-out groups would have another name among the unpaired. Raises DataError for a column that
     is missing, or empty in some rows.

@@ -18,7 +18,7 @@ from typing import Any
 class Constant:
     """A number that was measured or judged."""
 
-    value: float  # in `unit`; NaN where there is none but of its own (`by`)
+    value: float  # in `unit`; NaN where there is none but of one device (`by`)
     # unit ("" for a share or a ratio), what it is, what it was measured on, and by whom, or
     # ``judgement``
     unit: str
@@ -26,11 +26,11 @@ class Constant:
     device: str
     source: str
     spread: float = float("nan")  # standard deviation of its logarithm; NaN where it is unknown
-    # where it was measured of its own: by gfx id, vendor, ...
+    # where it was measured of one device: by gfx id, vendor, ...
     by: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, key: str | None) -> float:
-        """Return the value of what was measured of its own, else the one for all."""
+        """Return the value of what was measured of this device, else the one for all."""
         return self.by.get(key or "", self.value)
 
 

@@ -1,4 +1,4 @@
-"""Networks: what joins the GPUs of a job beyond their own links, and how many of them share a node.
+"""Networks: what joins the GPUs of a job beyond their links, and how many of them share a node.
 
 In a network of two levels the GPUs of a node share links, and nodes are joined by adapters; in a
 flat one every GPU reaches every other over its links. `read_networks` reads a user's file.

@@ -23,7 +23,7 @@ Kind: TypeAlias = Literal["count", "real"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 """Where a kernel computes: matrix cores (MFMA, WMMA, tensor cores) or vector lanes."""
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4")
-"""The number formats that have peaks of their own. int4 weights compute in the format of their activations."""
+"""The number formats that have separate peaks. int4 weights compute in the format of their activations."""
 
 
 @dataclass(frozen=True)

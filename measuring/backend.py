@@ -350,7 +350,7 @@ def build(operands: Operands, row: Row) -> Call:
     op = OPS.get(word(row, "op"))
     if op is None or op.measured is None:
         raise DataError(
-            f"{word(row, 'op')} cannot be measured: give a function of your own, or leave the "
+            f"{word(row, 'op')} cannot be measured: give your function, or leave the "
             "rows out"
         )
     return op.measured.build(operands, row)

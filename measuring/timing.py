@@ -1,7 +1,7 @@
 """How a call is timed: the clock, the warm-up, how often it is repeated, and the time of a row from its visits.
 
 A timer gives blocks of samples in microseconds per call, on the host's clock or by events in the
-device's own queue. One sample is a batch of calls timed together, long enough that the cost and the
+device's queue. One sample is a batch of calls timed together, long enough that the cost and the
 resolution of the clock do not show (`calls_per_sample`); with a cold cache it is one call, after
 the cache was filled with other data.
 

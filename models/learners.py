@@ -1,7 +1,7 @@
 """The literature's learners that are no sums: a random forest, and a multilayer perceptron kept as plain arrays.
 
 X and y enter, a fitted scikit-learn regressor leaves. Both choose their size by rows they have not
-learnt from: the forest its number of trees by the out-of-bag error of its own prefixes, the network
+learnt from: the forest its number of trees by the out-of-bag error of its prefixes, the network
 its number of epochs by rows that are held out. LightGBM follows whatever indices the text of a
 model holds, so no text of a file reaches it: `checked` takes the few lines that predictions need,
 holds every index against its array, and writes a new text.

@@ -228,7 +228,7 @@ class _Writer:
             raise self._cannot(f"{name}, which is not on the list of types a model is made of")
         state = item.__getstate__() or {}
         if not isinstance(state, dict):
-            raise self._cannot(f"{name} with a state of its own")
+            raise self._cannot(f"{name} with a separate state")
         return {
             _KIND: "object",
             "class": name,

@@ -28,7 +28,7 @@ LEAST_GROWTH: Final = (
 LEAST_CORRELATION, MOST_P = 0.9, 0.05
 """A component's power follows throughput where they correlate by the first or more, by chance at most in the second."""
 LEAST_PEAK: Final = 0.5
-"""Kernels complement each other only where each draws so much of the most that any draws, of a component of its own."""
+"""Kernels complement each other only where each draws so much of the most that any draws, of a separate component."""
 MOST_TOGETHER: Final = (
     1.5  # and where no component would draw more than this together, its most of any kernel being 1
 )

@@ -2,7 +2,7 @@
 
 `advice_of` takes the calls that take the longest time on the target. For each it says what bounds it
 on host and target, which share of that roof it reaches, what the best kernel that anybody measured
-takes for the same work on either GPU, and what would be gained: of the call's own time, and of the
+takes for the same work on either GPU, and what would be gained: of the call's time, and of the
 end-to-end time, which is replayed with the call at that kernel's time. Where the CPU sets the pace,
 a faster kernel gains nothing, and the replay says so.
 

@@ -29,10 +29,10 @@ tree
     Recursive halving and doubling (Rabenseifner's all-reduce), binomial trees, Bruck's all-to-all; log is to base 2 and
     rounded up.
 direct
-    Every pair has a link of its own, and a rank sends to all peers at once; an all-reduce is a reduce-scatter and an
+    Every pair has a separate link, and a rank sends to all peers at once; an all-reduce is a reduce-scatter and an
     all-gather, a broadcast a scatter and an all-gather (van de Geijn), a reduction the reverse.
 mesh
-    Every pair has a link of its own, and RCCL lays a ring over each: n - 1 rings at once, with the bytes of a ring.
+    Every pair has a separate link, and RCCL lays a ring over each: n - 1 rings at once, with the bytes of a ring.
     Below `WHOLE_MESH` ranks they take the steps of a ring, all GPUs of a node together those of `direct`.
 
 RCCL has such rings for 2, 4 and 8 GPUs only. Other numbers of ranks have fewer (`Link.rings`: two of 3 GPUs, one of 5,
@@ -62,7 +62,7 @@ bandwidth
 alpha-beta
     Of the measured time, the part that the bytes explain changes by the ratio of what they take by the two models
     (`Link`); latency and waiting stay. That part is what the host's model says, at most the measured time. Where one
-    GPU was not measured, both take the model of the other, each with its own published bandwidth; where neither was,
+    GPU was not measured, both take the model of the other, each with its published bandwidth; where neither was,
     that of `STAND_IN`.
 kept
     The measured time.
@@ -425,7 +425,7 @@ class Link:
     ) -> FloatArray:
         """Return the time of messages, shape (n_messages,): above 0 where the latency is.
 
-        A collective other than the measured one is reckoned from its own cost terms.
+        A collective other than the measured one is reckoned from its cost terms.
         ``message_bytes`` are those of one rank, ``bandwidth_gbs`` what the ranks have as published
         (`link_bandwidth_gbs`).
         """

@@ -1,6 +1,6 @@
 """Traces of one workload compared: which profiler to believe, and what changed from one trace to the next.
 
-Every profiler slows what it watches, and each in its own way (`fidelity`). The times of one
+Every profiler slows what it watches, and each in its way (`fidelity`). The times of one
 workload under several profilers, or settings of one, are held against the time it takes when nobody
 watches. Kernels and the gaps between them add up to the end-to-end time of the trace, first start
 to last end on the GPU; that of the profiler to believe is nearest to the unprofiled time. The sum
@@ -8,7 +8,7 @@ of the kernels alone cannot decide: a profiler that runs kernels one by one (to 
 leave each of them unharmed and still stretch the step. Kernels are matched by name and order
 (`match_kernels`).
 
-Times that a program took of its own modules (`measuring.inline_times`) name no kernels: with them
+Times that a program took of its modules (`measuring.inline_times`) name no kernels: with them
 calls are matched by operator, dimensions and format instead (`match_calls`).
 
 What was added, removed, became faster or slower from one trace to another (`trace_changes`) is said
@@ -244,7 +244,7 @@ class Profiled:
 
     @classmethod
     def of_inline(cls, label: str, table: pd.DataFrame, step_count: int | None = None) -> Profiled:
-        """Return the same of a program's times of its own modules (`measuring.inline_times.InlineTimes.table`).
+        """Return the same of a program's times of its modules (`measuring.inline_times.InlineTimes.table`).
 
         A step is a call of what takes longest of all that nothing encloses, unless the user says
         how many there are. A DataError says that the table is none, or times no operator.
@@ -758,7 +758,7 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
             raise DataError("no kernels in this trace: give one that has them", source=label)
         table = max(gpus, key=span_ns)
         table = table.assign(duration_ns=table["duration_ns"].clip(lower=0)).reset_index(drop=True)
-        # of steps the mean of each one's own times, without what lies between them
+        # of steps the mean of each one's times, without what lies between them
         if per_step:
             parts = [part for _, part in table.groupby("step")]
         else:

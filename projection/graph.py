@@ -6,7 +6,7 @@ Profilers record times, not dependencies. They are inferred as follows, so that 
 measured durations gives the measured times exactly, and a replay with others moves what would move:
 
 - An activity starts when it has been launched (the call's end plus a latency; the start, of calls
-  that wait for their own copy), when the activity before it on its queue is over (plus a gap), and
+  that wait for their copy), when the activity before it on its queue is over (plus a gap), and
   when one on another queue is over, where it was seen to wait for that.
 - With the usual gap and the usual latency, queue and launch would have let it start at two times.
   The later one held it back. Where that is the *queue*, its gap is kept as measured, and the
@@ -14,7 +14,7 @@ measured durations gives the measured times exactly, and a replay with others mo
   measured, and the gap is the usual one or less. Usual are the medians of the trace: of the latency
   on idle queues, of the gap on busy ones.
 - Where it started later than both explain, and an activity of another queue of its device had just
-  ended, it waited for that one (*dependency*). A collective on a queue of its own also waits for
+  ended, it waited for that one (*dependency*). A collective on a separate queue also waits for
   what its process launched before it on other queues: frameworks make the communication stream wait
   for the stream that fills the buffer.
 - The first activity of a queue whose launch is not recorded follows what ended last before it on

@@ -1,8 +1,8 @@
-"""Several ranks of one job on another GPU, replayed together: waiting for peers is a cause of its own.
+"""Several ranks of one job on another GPU, replayed together: waiting for peers is a separate cause.
 
 A collective starts when the last of its ranks arrives; until then its kernels wait on all others.
 So its time on a rank is what it waits, which follows from when the others arrive, and the transfer
-from there to its own end, which alone is projected (`collective_laws`). A faster network shortens
+from there to its end, which alone is projected (`collective_laws`). A faster network shortens
 transfers, a faster straggler what the others wait.
 
 `project_job` matches the collectives (`match`), projects every rank's trace (`whole_trace`) and

@@ -347,7 +347,7 @@ _ERRORS = tomllib.loads(
 )
 ERRORS: Final = tuple(LawError(*row) for row in _ERRORS["errors"])
 PAIR_SIGMA: Final = float(_ERRORS["pair"])
-"""Standard deviation of ln(factor) of problems corrected by their own pair. Of law_errors.toml, as `ERRORS`."""
+"""Standard deviation of ln(factor) of problems corrected by their pair. Of law_errors.toml, as `ERRORS`."""
 
 
 def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.ndarray:

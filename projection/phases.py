@@ -2,7 +2,7 @@
 
 A phase is a stretch of a GPU's activities, in the order of their launch, that repeats with a
 period: the same kernels follow each other, on the same shapes and launches but for a few, and each
-repeat has launches of its own (parts of a graph have none: no CPU's time goes with theirs). The
+repeat has separate launches (parts of a graph have none: no CPU's time goes with theirs). The
 period is one at which many activities of a kind recur; stretches in which nearly every name recurs
 at it are repeats, which are compared with each other in what they compute and how long they take.
 Repeats unlike their neighbours or far from the median time, the first of each phase, and what lies

@@ -260,7 +260,7 @@ AGGREGATIONS = (SUM, OVERLAP, REPLAY)
 - overlap: every moment of the measured timeline counts once, for the activity that it is put down
   to (computation before communication before copies, then the one that began first), and is
   stretched as that one is.
-- replay: the trace's own dependencies played again (`replay`).
+- replay: the trace's dependencies played again (`replay`).
 """
 
 

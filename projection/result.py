@@ -192,7 +192,7 @@ def class_table(
     ``published`` is the projection by the published methodology, ``stated`` uncertainties of the
     user (`uncertainty.sources_of`), ``level`` that of the intervals. The columns are `op_class`;
     `count`; `measured_us`, `published_us`, `projected_us` (sums over all activities, orphans
-    included); `lower_us`, `upper_us`, the quantiles of the class's own factor around the last;
+    included); `lower_us`, `upper_us`, the quantiles of the class's factor around the last;
     `factor`, projected over measured; `law` and `bound`, those of the most projected time; `sigma`
     and `basis` (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one asked
     for.
@@ -599,7 +599,7 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
             laws.corrections,
             law.str.endswith(PAIRED),
             "pairs-apply",
-            "{} go by their own problem, which both GPUs ran",
+            "{} go by their problem, which both GPUs ran",
         ),
     ):
         if asked_for:

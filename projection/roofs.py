@@ -280,7 +280,7 @@ def energy_of(
         for board in (
             *(one for one in boards if one != gpu),
             gpu,
-        ):  # the GPU's own figures last: they hold
+        ):  # the GPU's figures last: they hold
             for name in np.unique(classes):
                 if watts_of := (power or {}).get((board.name, str(name))):
                     of_class = classes == name

@@ -99,7 +99,7 @@ def parse_sweeps(texts: Sequence[str]) -> list[Sweep]:
 def swept(gpu: GPU, figure: str, value: float) -> GPU:
     """Return the GPU with one figure changed; of the others only those in proportion to it (`lookup.in_proportion`).
 
-    Its own value gives the GPU itself. Any other gives a GPU of another name that is based on it:
+    Its value gives the GPU itself. Any other gives a GPU of another name that is based on it:
     what was measured on the real one enters as a share of its figures only. A ParameterError says
     that the figure is unknown or the value not above 0 and finite, or not whole for a count.
     """
@@ -129,7 +129,7 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
 
 
 def published_value(gpu: GPU, figure: str) -> float | None:
-    """Return the GPU's own value of a figure of `SWEPT`, None where it is not published."""
+    """Return the GPU's value of a figure of `SWEPT`, None where it is not published."""
     if figure in FIGURES:
         value: float | None = getattr(gpu, figure)
         return value
@@ -143,9 +143,9 @@ def sweep(
     change: Callable[[Any, str, float], Any] = swept,
     value_of: Callable[[Any, str], float | None] = published_value,
 ) -> pd.DataFrame:
-    """Evaluate a GPU at every point of a sweep, and as it is: its own value is added where it is not among the points.
+    """Evaluate a GPU at every point of a sweep, and as it is: its value is added where it is not among the points.
 
-    ``change`` gives the GPU with one figure changed, ``value_of`` its own value, None where it has
+    ``change`` gives the GPU with one figure changed, ``value_of`` its value, None where it has
     none.
 
     One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's

@@ -173,7 +173,7 @@ class Uncertainty:
     lower_us: float
     upper_us: float
     # one row per factor, the largest swing first: `name`, `group`, `sigma`, `low_us` and `high_us`
-    # (the end-to-end time with this factor at its own quantiles of the level and every other at 1),
+    # (the end-to-end time with this factor at its quantiles of the level and every other at 1),
     # `swing_us` (their distance), `share` (first-order share of the variance, 0 to 1)
     tornado: pd.DataFrame
     # of the Sobol' sequence

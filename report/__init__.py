@@ -2,7 +2,7 @@
 
 Results of the layers below enter; a `report.document.Document` is made of them, one file per topic
 (`training`, `predictions`, `validation`, `ingest`, `gpus`, `projection`, ...), and `terminal`,
-`html` and ``Document.data`` are its three shapes. Remarks bring their own text, numbers become text
+`html` and ``Document.data`` are its three shapes. Remarks bring their text, numbers become text
 in `report.formats`. Start with `report.document`, then `report.validation`, the topic that uses all
 of it; `report.run_folder` writes what training leaves.
 """

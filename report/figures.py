@@ -698,7 +698,7 @@ def _bars(
 
 _LABEL: Final = 34  # characters of a label
 _TEXT = "#787878"
-"""Can be read on the white and on the black of a notebook; pages have a colour of their own for text."""
+"""Can be read on the white and on the black of a notebook; pages have a separate colour for text."""
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
 # decades of a logarithmic axis under which ticks are even, from which they are powers of ten

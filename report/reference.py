@@ -205,7 +205,7 @@ def _source_key(source: str) -> str:
 
 
 def _source_line(source: str) -> str:
-    """Return a source of a GPU with its title and address; a user's own source is returned as it is."""
+    """Return a source of a GPU with its title and address; a user's source is returned as it is."""
     entry = sources().get(_source_key(source))
     if entry:
         return f"{source} — {entry.title}, {entry.url} (read: {entry.read})"

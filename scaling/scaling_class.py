@@ -3,7 +3,7 @@
 Where the working set of a benchmark fits the last-level cache, its misses vanish from one size of
 the GPU to the next: the time spent waiting for memory goes with them, and performance jumps by up
 to 1 / (1 - f_mem) [2]_. Where the L2 has a last-level cache behind it (Infinity Cache), each has a
-cliff of its own (`CliffPath`).
+separate cliff (`CliffPath`).
 
 References
 ----------

@@ -5,7 +5,7 @@ A region that was measured at several values of every parameter enters `fit_term
 
 Of one parameter the model is c0 + c1 · p^a · log2(p)^b [1]_. Of the exponents in `EXPONENTS` those are
 taken whose symmetric error (SMAPE) is least when each point is predicted from the others; a constant
-stays where none is better. Of several parameters [2]_ each first has a model of its own, from the points
+stays where none is better. Of several parameters [2]_ each first has a separate model, from the points
 that differ in it alone. The terms of these models are then added and multiplied (`structures`), the
 coefficients are fitted to all points by least squares, and the least SMAPE wins. A term that nowhere
 contributes 0.05 % of what was measured is not taken.
@@ -108,7 +108,7 @@ NEGATIVE: Final = (
 Product = tuple[int, ...]
 """The places of the parameters whose terms are multiplied."""
 Structure = tuple[Product, ...]
-"""Products that are added, each with a coefficient of its own."""
+"""Products that are added, each with a separate coefficient."""
 
 
 def structures(places: Sequence[int]) -> list[Structure]:

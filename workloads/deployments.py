@@ -98,7 +98,7 @@ class Question:
 
     @property
     def conditioned(self) -> bool:
-        """Whether tokens are drafted, or prompts read by GPUs of their own."""
+        """Whether tokens are drafted, or prompts read by separate GPUs."""
         return self.speculation != NONE or self.prefill_gpus > 0
 
     @property

@@ -805,7 +805,7 @@ def _of_any(seed: int) -> FloatArray:
 def _with_measured_times(
     draws: FloatArray, measured_times: Known, common: Mapping[str, float], seed: int
 ) -> FloatArray:
-    """Return factors on the parts with measured shares: these have no release's constant, but their own spread."""
+    """Return factors on the parts with measured shares: these have no release's constant, but their spread."""
     together = np.exp(math.hypot(*common.values()) * standard_normal(1, DRAWS, seed + 1))
     learnt = together * np.exp(
         measured_times.spread * standard_normal(len(measured_times.spread), DRAWS, seed + 2)

@@ -2,7 +2,7 @@
 
 The logarithm of a measured time over the forecast one is a Gaussian process (Rasmussen and Williams,
 "Gaussian Processes for Machine Learning", MIT Press 2006, chapter 2) over what a run shares with
-others (`LEVELS`): each level has a variance of its own, one that is the same for any number of
+others (`LEVELS`): each level has a separate variance, one that is the same for any number of
 requests under way, and one that fades over octaves of them. What was measured in a setting is
 answered nearly as measured; the less a setting shares with any run, the wider the answer is.
 

@@ -112,7 +112,7 @@ _FLOORS = (
 """Column of a time, what it is of, and the part of a run's work that is done in it, by one request alone at least."""
 _DRAFTED = 10.0  # tokens of a step at most where some are drafted: each step reads the weights once
 _LEAST_STEPS: Final = 0.1
-"""Times per token that a first token takes at least where both are the same GPUs': it is a step of its own.
+"""Times per token that a first token takes at least where both are the same GPUs': it is a separate step.
 
 The least of 3,995 published runs is 1.5."""
 _ANOTHER_UNIT = (
@@ -125,7 +125,7 @@ def impossible(frame: pd.DataFrame) -> np.ndarray:
 
     A token takes at least the time to read the weights that it meets, a prompt at least that of its
     FLOPs, both at the peaks of all GPUs of the run (`operators.kinds.serving_run`); and a first
-    token is a step of its own, so it is not far below the time per token.
+    token is a separate step, so it is not far below the time per token.
     """
     why = np.full(len(frame), "", dtype=object)
     serving = np.flatnonzero(texts(frame, "op") == SERVING)

@@ -25,7 +25,7 @@ from .measured_ratios import NONE, Ratios, places_of, process
 
 MTP: Final = "mtp"
 SPECULATIONS: Final = (NONE, MTP)
-"""How tokens are drafted: not at all, or by the model's own layers for it (multi-token prediction)."""
+"""How tokens are drafted: not at all, or by the model's layers for it (multi-token prediction)."""
 OWN: Final = "speculation"
 """Of `ServingModel.about`: how the own runs draft tokens."""
 

@@ -16,7 +16,7 @@ from .least_squares import LinearRegressor
 
 _ROOTS = 60
 _CLOSE = 1e-11
-"""The most trials of a mean residual, and how close to its own value the search ends, in units of the target's mean."""
+"""The most trials of a mean residual, and how close to its value the search ends, in units of the target's mean."""
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ class Signature:
                 for word in words
             )
         )
-        require(words[:1] != ["0"])  # each query would see its own key alone
+        require(words[:1] != ["0"])  # each query would see its key alone
 
 
 _VARLEN_OF_2024 = Signature(causal=10, packed=(3, 4, 5, 6), window=(11, 12))

@@ -149,7 +149,7 @@ OPERATORS = (
         (
             BATCH,
             _SEQ,
-            Dim("channels", "channels, each with a filter of its own", 4096),
+            Dim("channels", "channels, each with a separate filter", 4096),
             Dim("width", "taps of a filter", 4),
         ),
         ("channels",),

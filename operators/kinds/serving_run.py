@@ -23,7 +23,7 @@ SERVING: Final = "serving"
 SPECULATION: Final = "speculation"
 """Column of a table that says how tokens were drafted; the table of measurements has it as ``variant``."""
 _DRAFTS_OF_MTP: Final = re.compile(r"mtp|\w+_mtp|nextn|eagle|speculative")
-"""What servers and clients write of drafts by the model's own layers: SGLang calls it EAGLE, vLLM deepseek_mtp."""
+"""What servers and clients write of drafts by the model's layers: SGLang calls it EAGLE, vLLM deepseek_mtp."""
 METRICS: Final = ("ttft_ms", "tpot_ms", "output_tokens_per_s")
 """What a run measured beside the time of a request: to the first token, per further token, of all GPUs together."""
 FIGURES: Final = (
@@ -69,7 +69,7 @@ FIGURES: Final = (
 
 
 def drafts_as_mtp(word: str) -> bool:
-    """Return whether a word for a run's drafts means the model's own layers (multi-token prediction).
+    """Return whether a word for a run's drafts means the model's layers (multi-token prediction).
 
     >>> drafts_as_mtp("EAGLE"), drafts_as_mtp("deepseek_mtp"), drafts_as_mtp("ngram")
     (True, True, False)
