@@ -20,7 +20,7 @@ from ..report.formats import counted
 from ..report.notebook import framed
 from ..report.result import Result
 from ..settings import configured
-from ..workloads import known_models
+from ..workloads import model_catalogue
 from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
 from ..workloads.launching import serve_command
@@ -211,9 +211,9 @@ def deployments(
         fields["memory_utilisation"] = quantity(
             "memory_utilisation", given["memory_utilisation"], {"": 1.0}
         )
-    architecture = known_models.find(model if not isinstance(model, PathLike) else Path(model))
+    architecture = model_catalogue.find(model if not isinstance(model, PathLike) else Path(model))
     if isinstance(model, str):
-        named = known_models.format_in(model)
+        named = model_catalogue.format_in(model)
     else:
         named = None
     if named and not (architecture.formats and most_weights(architecture) == named):

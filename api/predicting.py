@@ -57,7 +57,7 @@ from ..workers import one_thread
 from .answers import Prediction
 from .devices import Device, device
 from .shipped_kernels import predict_shipped
-from .tables import Data, items, refuse_unknown_models
+from .tables import Data, items, refuse_unmodel_catalogue
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
@@ -275,9 +275,7 @@ def predict(
     file = None if out is None else Path(out)
     if is_shipped(run):
         if fallback or target_cost:
-            raise ParameterError(
-                "fallback" if fallback else "target_cost", "goes with your run"
-            )
+            raise ParameterError("fallback" if fallback else "target_cost", "goes with your run")
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
             check_file(file, PREDICTION_FORMATS)
@@ -456,7 +454,7 @@ class _Survey:
 
     def see(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Survey some of the rows; return those to predict: with a host, the rows that it measured."""
-        rows = refuse_unknown_models(rows)
+        rows = refuse_unmodel_catalogue(rows)
         host, metric = self._recipe.host, self._recipe.metric
         if host is not None:
             if self._recipe.comparison.has_many_hosts:

@@ -87,7 +87,7 @@ def gpu_names(incomplete: str) -> list[str]:
 
 def model_names(incomplete: str) -> list[str]:
     """Return the models of language of the list whose names go on from what was typed."""
-    from ..workloads.known_models import names  # here: only a shell that completes asks
+    from ..workloads.model_catalogue import names  # here: only a shell that completes asks
 
     return [name for name in names() if name.startswith(incomplete.casefold())]
 

@@ -350,8 +350,7 @@ def build(operands: Operands, row: Row) -> Call:
     op = OPS.get(word(row, "op"))
     if op is None or op.measured is None:
         raise DataError(
-            f"{word(row, 'op')} cannot be measured: give your function, or leave the "
-            "rows out"
+            f"{word(row, 'op')} cannot be measured: give your function, or leave the rows out"
         )
     return op.measured.build(operands, row)
 

@@ -1,6 +1,6 @@
 """A model as the numbers that decide its matrices, and the kernels of one of its layers on one GPU.
 
-`known_models.find` and `model_config.from_config` make an `Architecture`. `layer` says which
+`model_catalogue.find` and `model_config.from_config` make an `Architecture`. `layer` says which
 matrices one GPU has of it, `attention_flop`, `cached_bytes` and `read_bytes` how much attention and
 cache.
 
@@ -528,7 +528,7 @@ def cuts_heads(model: Architecture, tp: int) -> bool:
 def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     """Return the work of one of ``tp`` GPUs for an average layer; experts are split over ``ep`` groups of them.
 
-    >>> from flopcast.workloads.known_models import find
+    >>> from flopcast.workloads.model_catalogue import find
     >>> for one in layer(find("llama-3.1-70b"), tp=8).matrices:
     ...     print(one.name, one.outputs, one.inputs)
     qkv 1280 8192

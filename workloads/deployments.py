@@ -26,7 +26,7 @@ from ..hardware import GPU
 from ..hardware.networks import NODE_GPUS
 from ..operators.kinds.serving_run import SERVING
 from ..remarks import Remark, remark
-from . import known_models
+from . import model_catalogue
 from .architecture import PARTS, Architecture
 from .inference import InferenceMemory, inference_memory
 from .measured_ratios import NONE
@@ -484,7 +484,7 @@ def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str |
     published as such.
     """
     model = question.model
-    narrower = [known_models.find(name) for name in known_models.quantised(model.name)]
+    narrower = [model_catalogue.find(name) for name in model_catalogue.quantised(model.name)]
     if question.dtypes:
         for dtype in question.dtypes:
             yield next((one for one in narrower if most_weights(one) == dtype), model), dtype

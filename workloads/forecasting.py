@@ -57,8 +57,8 @@ from .inference import (
     step_parts,
 )
 from .kernel_times import Sources, Times
-from .known_models import configured_as
 from .layer_graph import GraphSetting, LayerGraph, complete_graph, is_graph
+from .model_catalogue import configured_as
 from .rank_times import Bin, Course, LayerSpan, RankTimes
 from .releases import (
     BY_KIND,

@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from . import known_models
+from . import model_catalogue
 from .architecture import Architecture
 from .deployments import Question
 from .setting import WIDE, Setting, most_weights
@@ -38,7 +38,7 @@ def serve_command(way: pd.Series, question: Question) -> str:
         return ""
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
-    words = [*_MODEL[engine], known_models.hub_name(checkpoint)]
+    words = [*_MODEL[engine], model_catalogue.hub_name(checkpoint)]
     words += _cut(engine, tp, dp, ep)
     if str(way["dtype"]) == "fp8" and most_weights(checkpoint) != "fp8":
         words += ["--quantization", "fp8"]
@@ -80,8 +80,8 @@ def _checkpoint(way: pd.Series, question: Question) -> Architecture | None:
         return model
     makers = {gpu.name: gpu.vendor for gpu in question.gpus}
     if makers[str(way["gpu"])] == "NVIDIA":
-        for name in known_models.quantised(model.name):
-            quantised = known_models.find(name)
+        for name in model_catalogue.quantised(model.name):
+            quantised = model_catalogue.find(name)
             if most_weights(quantised) == dtype == "fp4":
                 return quantised
     return None

@@ -17,7 +17,7 @@ from ..operators.kinds.serving_run import FIGURES, SERVING, together
 from ..operators.work import as_numbers, texts
 from ..table.physics import REFUSED_FROM, bound_of
 from .architecture import Architecture
-from .known_models import find
+from .model_catalogue import find
 
 
 def figures(model: Architecture) -> dict[str, float]:
@@ -26,7 +26,7 @@ def figures(model: Architecture) -> dict[str, float]:
     What only recent tokens are looked at (sliding attention) and recurrent layers keep no cache
     that grows.
 
-    >>> from flopcast.workloads.known_models import find
+    >>> from flopcast.workloads.model_catalogue import find
     >>> found = figures(find("llama-3.1-70b"))
     >>> round(found["parameters"] / 1e9, 1), found["cached_elements"], found["routed_experts"]
     (70.6, 163840.0, 1.0)

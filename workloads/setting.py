@@ -19,7 +19,7 @@ from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
 from ..operators.work import BITS, canonical_dtype
 from ..projection.collective_laws import ONE_NODE
-from . import known_models
+from . import model_catalogue
 from .architecture import PARTS, Architecture, check_split, layer
 
 Kind = Literal["inference", "throughput", "training"]
@@ -244,7 +244,7 @@ def complete(given: Mapping[str, Any]) -> Setting:
     if kind not in get_args(Kind):
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
     if "model" in stated:
-        model = known_models.find(stated["model"])
+        model = model_catalogue.find(stated["model"])
     else:
         model = None
     if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
@@ -254,7 +254,7 @@ def complete(given: Mapping[str, Any]) -> Setting:
         raise ParameterError("tuning", f"goes with no {kind}: leave it out, it changes no answer")
     values: dict[str, Any] = understood(stated)
     if isinstance(stated["model"], str):
-        named = known_models.format_in(stated["model"])
+        named = model_catalogue.format_in(stated["model"])
     else:
         named = None
     published = {form.partition("/")[0] for form in model.formats.values()}

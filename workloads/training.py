@@ -127,7 +127,7 @@ def counted_flop(
     rate by which frameworks are compared; over a rate achieved before, a first forecast. ``frozen``
     weights get no gradients: 4 N.
 
-    >>> from flopcast.workloads.known_models import find
+    >>> from flopcast.workloads.model_catalogue import find
     >>> f"{counted_flop(find('llama-3.1-70b'), 512 * 8192, 8192) / 1e18:.2f} EFLOP"
     '2.05 EFLOP'
     """

@@ -14,7 +14,7 @@ import pytest
 from flopcast.errors import DataError, ParameterError
 from flopcast.workloads.architecture import Architecture
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.known_models import configured_as, find, names, quantised
+from flopcast.workloads.model_catalogue import configured_as, find, names, quantised
 from flopcast.workloads.model_config import from_config
 
 CONFIG = {
@@ -402,7 +402,7 @@ def test_a_name_that_goes_on_otherwise_is_another_model(name: str) -> None:
         ("amd/gpt-oss-120b-w-mxfp4", ""),
     ],
 )
-def test_names_in_use_mean_the_known_models(name: str, known: str) -> None:
+def test_names_in_use_mean_the_model_catalogue(name: str, known: str) -> None:
     if known:
         assert configured_as(find(name).name) == known
     else:

@@ -13,7 +13,7 @@ from flopcast.errors import DataError, FlopcastError, ParameterError, UnknownGPU
 from flopcast.hardware import GPU, find
 from flopcast.remarks import remark
 from flopcast.report.deployments import deployments_document
-from flopcast.workloads import known_models
+from flopcast.workloads import model_catalogue
 from flopcast.workloads.deployments import Choice, Question, cheapest, choose
 from flopcast.workloads.launching import serve_command, why_no_command
 from flopcast.workloads.quantities import (
@@ -45,7 +45,7 @@ def constant(ttft_ms: float, tpot_ms: float, spread: float = 1e-9) -> Times:
 def asked(
     model: str = "llama-3.1-8b", gpus: tuple[GPU, ...] = (MI300X,), **fields: object
 ) -> Question:
-    return Question(model=known_models.find(model), gpus=gpus, **{"counts": (1, 2), **fields})  # type: ignore[arg-type]
+    return Question(model=model_catalogue.find(model), gpus=gpus, **{"counts": (1, 2), **fields})  # type: ignore[arg-type]
 
 
 def dominated(fronts: pd.DataFrame) -> bool:

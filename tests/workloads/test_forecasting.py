@@ -13,7 +13,7 @@ import pytest
 from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from flopcast.errors import FlopcastError, ParameterError
 from flopcast.tests.commands.running import call
-from flopcast.workloads import known_models
+from flopcast.workloads import model_catalogue
 from flopcast.workloads.forecasting import (
     BEYOND,
     OTHER_MODEL,
@@ -453,10 +453,10 @@ def test_weights_without_units_are_read_narrow_and_computed_wide() -> None:
 def test_a_model_of_every_kind_of_layer_is_forecast() -> None:
     work = {"gpu": "MI300X", "gpus": 1, "batch": 8, "output_len": 200}
     found = {}
-    for name in known_models.names():
+    for name in model_catalogue.names():
         if name == "bert-large":
             continue
-        longest = (known_models.find(name).context or 30_200) - 200
+        longest = (model_catalogue.find(name).context or 30_200) - 200
         found[name] = forecast({**work, "model": name, "input_len": min(longest, 30_000)})
     assert not [
         name for name, one in found.items() if one.reason and one.reason.code != "does-not-fit"

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import find
-from flopcast.workloads import known_models
+from flopcast.workloads import model_catalogue
 from flopcast.workloads.deployments import Question
 from flopcast.workloads.launching import serve_command
 
 
 def command(model: str, memory: float = 0.9, gpu: str = "MI300X", **way: Any) -> str:
     question = Question(
-        model=known_models.find(model),
+        model=model_catalogue.find(model),
         gpus=(find(gpu),),
         counts=(8,),
         memory_utilisation=memory,

@@ -14,7 +14,7 @@ from flopcast.workloads.architecture import (
     layer,
     read_bytes,
 )
-from flopcast.workloads.known_models import find, names
+from flopcast.workloads.model_catalogue import find, names
 
 
 @pytest.mark.parametrize("name", names())

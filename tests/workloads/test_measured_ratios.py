@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import find
-from flopcast.workloads import known_models
+from flopcast.workloads import model_catalogue
 from flopcast.workloads.measured_ratios import LEVELS, Ratios, load, places_of, save
 from flopcast.workloads.serving import figures
 
@@ -45,7 +45,7 @@ def test_what_fades_is_shared_less_with_more_requests() -> None:
 
 
 def test_a_model_is_known_by_its_figures_under_any_name() -> None:
-    of = figures(known_models.find("deepseek-r1"))
+    of = figures(model_catalogue.find("deepseek-r1"))
     one, two = (
         places_of(pd.DataFrame([RUN | of | {"model": name}])) for name in ("deepseek-r1", "mine")
     )

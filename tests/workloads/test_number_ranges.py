@@ -13,8 +13,8 @@ from flopcast.errors import DataError
 from flopcast.hardware.networks import read_networks
 from flopcast.models import artifact
 from flopcast.tests.fuzz import corpus
-from flopcast.workloads.known_models import find
 from flopcast.workloads.layer_graph import read_layers
+from flopcast.workloads.model_catalogue import find
 from flopcast.workloads.releases import CONSTANTS, as_toml, find_release, unknown_release
 
 HUGE = 10**400

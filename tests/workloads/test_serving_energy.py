@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import GPU, find
-from flopcast.workloads import known_models
+from flopcast.workloads import model_catalogue
 from flopcast.workloads.deployments import Question, choose
 from flopcast.workloads.quantities import Electricity
 from flopcast.workloads.serving_energy import IDLE, Work, board_share, power_spread, power_w
@@ -26,7 +26,7 @@ def times(rows: pd.DataFrame, gpu: GPU) -> Served:
 
 def ways(gpu: GPU = MI355X, **fields: object) -> pd.DataFrame:
     asked = {"counts": (1, 2), "output_len": 101, "dtypes": ("bf16",), **fields}
-    question = Question(model=known_models.find("llama-3.1-8b"), gpus=(gpu,), **asked)  # type: ignore[arg-type]
+    question = Question(model=model_catalogue.find("llama-3.1-8b"), gpus=(gpu,), **asked)  # type: ignore[arg-type]
     return choose(question, times).ways
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.inference import GIB
-from flopcast.workloads.known_models import find
+from flopcast.workloads.model_catalogue import find
 from flopcast.workloads.setting import complete
 from flopcast.workloads.training_memory import TrainingMemory, training_memory
 
