@@ -170,8 +170,10 @@ class Check(Result):
             corrected = checked.trained.corrected(correction)
             model_folder = place / artifact.MODEL
             artifact.restate(model_folder, corrected.saved.manifest)
-            if corrected.known is not None:
-                artifact.restate(model_folder / artifact.KNOWN, corrected.known.saved.manifest)
+            if corrected.of_trained_groups is not None:
+                artifact.restate(
+                    model_folder / artifact.KNOWN, corrected.of_trained_groups.saved.manifest
+                )
             metrics = checked.metrics | {"correction": vars(correction), "schema": SCHEMA}
             metrics["data"] = {
                 **metrics["data"],

@@ -80,8 +80,8 @@ class Trained:
     def loaded(self) -> TrainedModel:
         """The model as a run folder would give it back: its manifests as JSON holds them."""
         groups_model = None
-        if self.model.known is not None:
-            groups_model = self._as_loaded(self.model.known, None)
+        if self.model.of_trained_groups is not None:
+            groups_model = self._as_loaded(self.model.of_trained_groups, None)
         return self._as_loaded(self.model, groups_model)
 
     def save(self, folder: Path) -> None:
@@ -89,8 +89,8 @@ class Trained:
         self.check_saved()
         loaded = self.loaded
         _save(folder, self.model, loaded)
-        if self.model.known is not None and loaded.known is not None:
-            _save(folder / artifact.KNOWN, self.model.known, loaded.known)
+        if self.model.of_trained_groups is not None and loaded.of_trained_groups is not None:
+            _save(folder / artifact.KNOWN, self.model.of_trained_groups, loaded.of_trained_groups)
         if self.prior is not None:
             artifact.save_again(folder / artifact.PRIOR, self.prior.saved)
 

@@ -379,7 +379,7 @@ def _without_figures(names: Sequence[str]) -> Remark:
 def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
     """Return why the models of a run cannot be saved: the user's code was chosen."""
     remarks = []
-    for answer in (model, model.known):
+    for answer in (model, model.of_trained_groups):
         if answer is None:
             continue
         note = None

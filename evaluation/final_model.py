@@ -88,14 +88,14 @@ class FinalModel:
     law: FallbackLaw | None
     # what it was fitted to: the features, and the column of a simple rule that is none of them
     fitted: Dataset
-    known: FinalModel | None = None  # answers rows of known groups in its place
+    of_trained_groups: FinalModel | None = None  # answers rows of known groups in its place
     campaigns: tuple[str, ...] = ()  # that were trained, where new ones have separate intervals
     errors: StatedErrors = NOTHING_STATED  # of the rows that it answers
 
     def __repr__(self) -> str:
         note = ""
-        if self.known is not None:
-            note = f"; known groups: {self.known.name}"
+        if self.of_trained_groups is not None:
+            note = f"; known groups: {self.of_trained_groups.name}"
         question = "known groups"
         if self.scheme == "grouped":
             question = "new groups"
@@ -134,8 +134,8 @@ class FinalModel:
 
     def of(self, scheme: str) -> FinalModel:
         """Return the model that answers a question."""
-        if self.known is not None and self.known.scheme == scheme:
-            return self.known
+        if self.of_trained_groups is not None and self.of_trained_groups.scheme == scheme:
+            return self.of_trained_groups
         return self
 
     def coverage(self, shown: str) -> dict[str, Any]:
@@ -145,8 +145,8 @@ class FinalModel:
         range.
         """
         held = dict(self.held)
-        if self.known is not None:
-            held = {**self.known.held, **held}
+        if self.of_trained_groups is not None:
+            held = {**self.of_trained_groups.held, **held}
         first = self.of(shown)
         figures = first.held[first.scheme]
         outside = None
@@ -406,7 +406,7 @@ def fit_final(
     Returns
     -------
     FinalModel
-        For new groups, with the one for known groups in ``known``; without folds by group for known
+        For new groups, with the one for known groups in ``of_trained_groups``; without folds by group for known
         groups alone.
     list of dict
         ``ranking`` of ``metrics.json``.
@@ -427,7 +427,7 @@ def fit_final(
     answers = {question.scheme: question.answered(results) for question in questions}
     final = answers[schemes[0]]
     if "grouped" in answers and "kfold" in answers:
-        final = replace(answers["grouped"], known=answers["kfold"])
+        final = replace(answers["grouped"], of_trained_groups=answers["kfold"])
     table = []
     if rank:
         table += ranking_by_rss(final.of(shown.scheme).estimator, shown.candidate)

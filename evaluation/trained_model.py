@@ -144,13 +144,13 @@ class TrainedModel:
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     prior : TrainedModel or None
         The run over other devices whose prediction is a feature.
-    known : TrainedModel or None
+    of_trained_groups : TrainedModel or None
         The model that answers rows of known groups in its place; None where one model answers all.
     campaigns : frozenset of str or None
         Those that were trained, where rows of others have separate intervals (`campaign` of
         ``spreads``).
     errors : StatedErrors
-        What is stated of the error of the rows that it answers, those of ``known`` apart.
+        What is stated of the error of the rows that it answers, those of ``of_trained_groups`` apart.
     user_gpu : (str, GPU) or None
         A GPU that the catalogue does not have, after the word that rows name it with: of a run over
         all devices. The caller describes it; it is never saved.
@@ -167,7 +167,7 @@ class TrainedModel:
     groups: KnownGroups | None = None
     correction: Correction | None = None
     prior: TrainedModel | None = None
-    known: TrainedModel | None = None
+    of_trained_groups: TrainedModel | None = None
     campaigns: frozenset[str] | None = None
     errors: StatedErrors = NOTHING_STATED
     user_gpu: tuple[str, GPU] | None = None
@@ -182,15 +182,18 @@ class TrainedModel:
     def name(self) -> str:
         """The model in tables; of two the one for new groups and the one for known ones."""
         name = str(self.saved.manifest.get("selected", "?"))
-        if self.known is None or self.known.name == name:
+        if self.of_trained_groups is None or self.of_trained_groups.name == name:
             return name
-        return f"{name} (new groups), {self.known.name} (known groups)"
+        return f"{name} (new groups), {self.of_trained_groups.name} (known groups)"
 
     def answering(self, row: pd.DataFrame) -> TrainedModel:
         """Return the model that answers one row."""
-        if self.known is None or self._question(row, self._trained_rows(row))[0] != _KNOWN:
+        if (
+            self.of_trained_groups is None
+            or self._question(row, self._trained_rows(row))[0] != _KNOWN
+        ):
             return self
-        return self.known
+        return self.of_trained_groups
 
     def _trained_rows(self, rows: pd.DataFrame) -> np.ndarray | None:
         """Return the trained rows of the group of each row, (n,); None in runs that did not keep their groups."""
@@ -359,7 +362,7 @@ class TrainedModel:
     def for_new_groups(self) -> Self:
         """Return the model without the one for known groups, which answers all rows then: a prior's target is new."""
         manifest = {name: value for name, value in self.saved.manifest.items() if name != "known"}
-        model = replace(self, saved=replace(self.saved, manifest=manifest), known=None)
+        model = replace(self, saved=replace(self.saved, manifest=manifest), of_trained_groups=None)
         kept = manifest.get("answers")
         if kept is not None:
             manifest["answers"] = {
@@ -371,12 +374,12 @@ class TrainedModel:
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
         manifest = {**self.saved.manifest, "correction": vars(correction)}
-        groups_model = self.known and self.known.corrected(correction)
+        groups_model = self.of_trained_groups and self.of_trained_groups.corrected(correction)
         model = replace(
             self,
             saved=replace(self.saved, manifest=manifest),
             correction=correction,
-            known=groups_model,
+            of_trained_groups=groups_model,
         )
         if kept := manifest.get("answers"):
             manifest["answers"] = {
@@ -515,8 +518,8 @@ class TrainedModel:
         if self.correction is not None:
             return NOTHING_STATED
         errors = dict(self.errors.of_basis)
-        if self.known is not None:
-            errors |= self.known.errors.of_basis
+        if self.of_trained_groups is not None:
+            errors |= self.of_trained_groups.errors.of_basis
         return StatedErrors(errors)
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -554,11 +557,11 @@ class TrainedModel:
     def _by_question(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
         """Return the answers of `_from_features`, each row by the model of its question."""
         is_trained = asked.trained == _KNOWN
-        if self.known is None or not is_trained.any():
+        if self.of_trained_groups is None or not is_trained.any():
             return self._from_features(asked, level)
         frames, places, reasons = [], [], Reasons(len(is_trained))
         for model, at in (
-            (self.known, np.flatnonzero(is_trained)),
+            (self.of_trained_groups, np.flatnonzero(is_trained)),
             (self, np.flatnonzero(~is_trained)),
         ):
             part = asked.take(at)

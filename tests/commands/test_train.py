@@ -382,9 +382,9 @@ def test_predict_takes_what_train_wrote(run: fc.Run, saved: Path, data: Path) ->
     assert len(found.frame) == 84  # the host's rows of the file
     assert found.frame["predicted_us"].notna().all()
     assert (found.frame["lower_us"] < found.frame["predicted_us"]).all()
-    assert run.model.known is not None
-    fitted = run.model.known.estimator.predict(
-        run.model.known.fitted.X
+    assert run.model.of_trained_groups is not None
+    fitted = run.model.of_trained_groups.estimator.predict(
+        run.model.of_trained_groups.fitted.X
     )  # rows of groups that were trained
     assert np.sort(found.frame["predicted_us"]) == pytest.approx(np.sort(fitted))
 

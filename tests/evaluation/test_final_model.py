@@ -48,17 +48,21 @@ def test_each_row_is_answered_by_the_model_of_its_question(
     run: fc.Run, measured: pd.DataFrame
 ) -> None:
     model = run.trained
-    assert model.known is not None
+    assert model.of_trained_groups is not None
     known = measured.iloc[30:33].reset_index(drop=True)
     new = known.assign(n=known["n"] + 256)
     both = pd.concat([new, known, new], ignore_index=True)
     answers = model.predict(both, 0.9)
-    apart = [model.predict(new, 0.9), model.known.predict(known, 0.9), model.predict(new, 0.9)]
+    apart = [
+        model.predict(new, 0.9),
+        model.of_trained_groups.predict(known, 0.9),
+        model.predict(new, 0.9),
+    ]
     pd.testing.assert_frame_equal(
         answers.drop(columns="reasons"), pd.concat(apart, ignore_index=True).drop(columns="reasons")
     )
     assert answers["basis"].tolist()[3:6] == ["known group"] * 3
-    assert model.answering(known.head(1)) is model.known
+    assert model.answering(known.head(1)) is model.of_trained_groups
     assert model.answering(new.head(1)) is model
 
 
@@ -67,13 +71,15 @@ def test_both_models_are_saved_and_neither_loads_without_the_other(
 ) -> None:
     run.save(tmp_path / "run")
     loaded = fc.load(tmp_path / "run").trained
-    assert loaded.known is not None
-    assert (loaded.name, loaded.known.scheme, loaded.scheme) == (
+    assert loaded.of_trained_groups is not None
+    assert (loaded.name, loaded.of_trained_groups.scheme, loaded.scheme) == (
         run.trained.name,
         "kfold",
         "grouped",
     )
-    assert loaded.known.spreads["kfold"].strata == run.trained.known.spreads["kfold"].strata  # type: ignore[union-attr]
+    assert run.trained.of_trained_groups is not None
+    before = run.trained.of_trained_groups.spreads["kfold"].strata
+    assert loaded.of_trained_groups.spreads["kfold"].strata == before
     shutil.rmtree(tmp_path / "run" / "model" / "known")
     with pytest.raises(ArtifactError):
         TrainedModel.load(tmp_path / "run")
