@@ -730,7 +730,7 @@ class Inputs:
             raise error.within(label) from error
         if host is None:
             raise ParameterError(
-                "host", f"must say which GPU {label} was made on: {word!r} is not known"
+                "host", f"must say which GPU {label} was made on: {word!r} is unknown"
             )
         return host
 

@@ -1,4 +1,4 @@
-"""A power logger with known truth: what it would have read, and the kernel's curve and energy that it read from."""
+"""A power logger that knows the truth: what it would have read, and the kernel's curve and energy that it read from."""
 
 from __future__ import annotations
 

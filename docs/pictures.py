@@ -17,7 +17,7 @@ class Accuracy(NamedTuple):
 
     data: str
     rule: float
-    known: float
+    trained: float
     new: float
 
 
@@ -35,7 +35,7 @@ def accuracies(readme: str) -> list[Accuracy]:
 
 def accuracy_picture(readme: str) -> str:
     """Return bars of the errors on each kind of data as SVG: the rule, known groups, new groups."""
-    rows = [(row.data, (row.rule, row.known, row.new)) for row in accuracies(readme)]
+    rows = [(row.data, (row.rule, row.trained, row.new)) for row in accuracies(readme)]
     names = {}
     for name, colour in COLOURS.items():
         names[name if name == "FLOPS scaling" else f"flopcast, {name}"] = colour
@@ -104,7 +104,7 @@ def public_picture(record: str) -> str:
 
 
 def coverage_picture(calibration: str) -> str:
-    """Return bars of how often 90 % intervals held, from the page of what was held against known truth."""
+    """Return bars of how often 90 % intervals held, from the page of what was held against the truth."""
     rows = []
     for kind, mean, least, _ in stated(calibration, "new groups, 200 sets a kind"):
         rows.append((kind, (float(mean.split()[0]), float(least.split()[0]))))

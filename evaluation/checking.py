@@ -367,7 +367,7 @@ def _growth(
     too few.
     """
     over = _log_error(before)
-    known_spread = None
+    stated_spread = None
     rows = np.ones(len(new), dtype=bool)
     mixture = _mixed(new, stated)
     if mixture is not None:
@@ -379,7 +379,7 @@ def _growth(
         of_reference = float(ape(reference["observed"], reference["predicted"]).mean())
         over += float(np.log(max(mixture.error / 100, _LEAST_ERROR)))
         over -= float(np.log(max(of_reference / 100, _LEAST_ERROR)))
-        known_spread = (mixture.sigma, mixture.freedom)
+        stated_spread = (mixture.sigma, mixture.freedom)
     if campaigns is not None:
         campaigns = (campaigns[0][rows], campaigns[1])
     grown = two_samples(
@@ -389,7 +389,7 @@ def _growth(
         over=over,
         seed=seed,
         campaigns=campaigns,
-        known_spread=known_spread,
+        stated_spread=stated_spread,
     )
     return _exp(grown.interval(1 - 2 * EACH))
 
@@ -452,7 +452,7 @@ def two_samples(
     over: float,
     seed: int,
     campaigns: tuple[pd.Series, pd.Series] | None = None,
-    known_spread: tuple[float, float] | None = None,
+    stated_spread: tuple[float, float] | None = None,
 ) -> TwoSamples:
     """Return ``statistic(new) - over`` with what either sample leaves open: groups drawn on both sides.
 
@@ -460,12 +460,12 @@ def two_samples(
     add is drawn from a normal distribution (`between_campaigns`). The draws of each side are spread
     by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective number, and read at the t
     quantiles of Welch's degrees of freedom (see `cluster_bootstrap`, whose intervals these are for
-    two samples). ``known_spread``, the standard deviation of the old sample's statistic and its degrees
+    two samples). ``stated_spread``, the standard deviation of the old sample's statistic and its degrees
     of freedom, takes the place of what is drawn of it.
     """
     spread, freedom = [], []
     drawn = [new]
-    if known_spread is None:
+    if stated_spread is None:
         drawn.append(old)
     for place, (values, names) in enumerate(drawn):
         groups = names.to_numpy(dtype=str)
@@ -479,8 +479,8 @@ def two_samples(
             )
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
-    if known_spread is not None:
-        sigma, degrees = known_spread
+    if stated_spread is not None:
+        sigma, degrees = stated_spread
         spread.append(np.random.default_rng(seed + 3).normal(0.0, sigma, len(spread[0])))
         freedom.append(degrees)
     variances = [float(np.var(draws)) for draws in spread]

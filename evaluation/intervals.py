@@ -17,7 +17,7 @@ few groups say of the spread of all is uncertain: shifts are stretched by the ra
 with G - 1 degrees of freedom to the normal, deviations by the t of the degrees of freedom that the
 variances of the groups have (Satterthwaite 1946). Up to `FEW` groups the shifts are those of the t
 distribution itself. This is theory with a normal core, not a finite-sample guarantee: what it
-achieves is measured where the truth is known (`benchmarks.calibration`) and on the data at hand
+achieves is measured on data made from a law (`benchmarks.calibration`) and on the data at hand
 (`covered` of `cross_bounds`).
 """
 

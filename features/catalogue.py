@@ -734,7 +734,7 @@ def page() -> str:
         "units busy or stalled,",
         "are that run's own time in another unit, and left out. `counter.launch.NAME` is no "
         "count: what the launch",
-        "of a kernel states, of which nothing else is known (vgpr, accum_vgpr, sgpr, lds_bytes, "
+        "of a kernel states, of which nothing else is stated (vgpr, accum_vgpr, sgpr, lds_bytes, "
         "scratch_bytes).",
         "",
         "Columns of your own (`features=`, see [the guide](guides/own_models.md)) enter as `own.NAME` "

@@ -283,9 +283,11 @@ class Backend:
         gpu = next((gpu for gpu in all_gpus() if gpu.name == word), None)
         sizes = [getattr(gpu, key, None) for key in ("llc_mb", "l2_mb")]
         properties = self.torch.cuda.get_device_properties(self.index)
-        known = [int(size * 2**20) for size in sizes if size]
+        published = [int(size * 2**20) for size in sizes if size]
         reported = int(getattr(properties, "L2_cache_size", 0))
-        return max(reported, *known) if known else reported or _UNSPECIFIED_GPU_CACHE
+        if published:
+            return max(reported, *published)
+        return reported or _UNSPECIFIED_GPU_CACHE
 
 
 class Operands:

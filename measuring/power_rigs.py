@@ -510,7 +510,7 @@ def load_of(row: Row, repeats: int) -> Load:
     work = work_of(pd.DataFrame([row]))
     flops, bytes_moved = float(work.flops[0]), float(work.bytes[0])
     if not np.isfinite(bytes_moved):
-        raise DataError(f"the work of {described(row)} is not known: it cannot be simulated")
+        raise DataError(f"the work of {described(row)} is unknown: it cannot be simulated")
     compute_us = 0.0
     if flops:
         compute_us = flops / (EFFICIENCY * 1e6 * gpu.peak_tflops(str(work.dtype[0])))

@@ -123,7 +123,7 @@ class Plan:
             said.append(remark("power-plan-more-runs", text, **figures))
         if self.lag_us is None:
             text = (
-                "how long the read power lags behind the kernel is not known: these executions "
+                "how long the read power lags behind the kernel is unknown: these executions "
                 "fill the window alone; "
                 "`flopcast power record` measures the lag, or state it"
             )

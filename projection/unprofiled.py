@@ -83,7 +83,7 @@ def without_profiler(projection: Projection, profiling: Profiling) -> Projection
     """
     if not len(projection.graph.calls):
         raise DataError(
-            "the trace has no calls of the CPU: what of its gaps is the profiler's is not known; "
+            "the trace has no calls of the CPU: what of its gaps is the profiler's is unknown; "
             "give a trace with calls, or no fidelity"
         )
     graph = projection.graph

@@ -636,7 +636,7 @@ def several_document(
 _APART: Final[dict[bool | None, str]] = {
     True: "more than chance",
     False: "cannot be told apart",
-    None: "chance is not known",
+    None: "chance is unknown",
 }
 """`Answer.apart` -> what that comes to."""
 _SMALL: Final = 9  # figures that a page draws as bars
@@ -656,7 +656,7 @@ def trace_sentence(changes: TraceChanges) -> str:
         f"{' and '.join(f'{PARTS[name]} ({signed(same[name])})' for name in largest)}"
     )
     if changes.interval_us is None:
-        return f"{sentence}. One run of each: what of it is noise is not known."
+        return f"{sentence}. One run of each: what of it is noise is unknown."
     low, high = (signed(value) for value in changes.interval_us)
     return f"{sentence}. The activities of a step take {low} to {high} more ({100 * LEVEL:g} % interval)."
 

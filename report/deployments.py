@@ -227,7 +227,7 @@ def _energy(choice: Choice) -> list[str]:
     if asked.conditioned:
         return ["Energy is not modelled with speculation, nor with prompts on GPUs of their own."]
     if math.isnan(first["power_w"]):
-        return [f"The board power of {first['gpu']} is not published: its energy is not known."]
+        return [f"The board power of {first['gpu']} is not published: its energy is unknown."]
     return [
         f"Its electricity: {_electricity(asked, first)} per million tokens, of "
         f"{_interval(first, 'joules_per_token')} J a token, {_interval(first, 'power_w')} W of "

@@ -712,7 +712,7 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
     part = share(float(guessed["projected_us"].sum()) / total)
     count = counted(int(guessed["count"].sum()), "kernel")
     return [
-        f"{part} of the projected time of activities is of {count} whose work is not known: a law "
+        f"{part} of the projected time of activities is of {count} whose work is unknown: a law "
         "has only their time"
     ]
 
@@ -908,8 +908,8 @@ def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
 def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
     """Return the data that traced ranks send, by collective and between pairs (`projection.job`)."""
     total = float(sent["sent_bytes"].sum())
-    known = sent[sent["sent_bytes"] > 0]
-    sums = known.groupby(["collective", "group"], sort=False)["sent_bytes"].sum()
+    with_bytes = sent[sent["sent_bytes"] > 0]
+    sums = with_bytes.groupby(["collective", "group"], sort=False)["sent_bytes"].sum()
     bars = []
     ranked = sums.sort_values(ascending=False, kind="stable").reset_index()
     for name, group, volume in ranked.itertuples(index=False):

@@ -197,9 +197,9 @@ def check_run_folder(folder: Path) -> None:
         if not folder.is_dir():
             raise ArtifactError(f"{folder} is a file: choose another folder for the run")
         check_unread(folder)
-        known = {*PARTS, sealing.SIGNATURE}
+        written = {*PARTS, sealing.SIGNATURE}
         held = sorted(one.name for one in folder.iterdir())
-        others = [name for name in held if name not in known and not name.startswith(".")]
+        others = [name for name in held if name not in written and not name.startswith(".")]
         if others:
             raise ArtifactError(
                 f"{folder} holds what is not of a run ({few(others)}): choose another folder"

@@ -44,7 +44,7 @@ REASONS: Final = {
     "not-a-gemm": "not a GEMM of TunableOp",
     "unknown-parameters": "parameters are not of a known form",
     "transpositions-disagree": "operator and parameters disagree in their transpositions",
-    "unknown-model": "figures of the model are not known",
+    "unknown-model": "figures of the model are unknown",
     "not-a-run": "no record of a run",
     "figures-contradict": "figures of the row contradict each other",
     "nothing-completed": "no request was completed",

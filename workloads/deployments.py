@@ -560,7 +560,7 @@ class _Drawn:
         gpu = self.instances[place].setting.gpu
         spread = np.exp(power_spread(gpu) * self.normal_power[:, 0])
         power = power_w(step, tokens, gpu)
-        if self.question.conditioned:  # what its steps ask of memory and products is not known
+        if self.question.conditioned:  # what its steps ask of memory and products is unknown
             power = np.full_like(power, np.nan)
         drawn = power * spread.reshape(-1, *[1] * (power.ndim - 1))
         return np.minimum(drawn, gpu.tdp_w or np.inf)

@@ -242,7 +242,7 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
     kind = config.kind
     if config.type is None and kind.removesuffix("_text") not in _KNOWN:
         if kind:
-            reason = f"its model_type {kind[:40]!r} is not known"
+            reason = f"its model_type {kind[:40]!r} is unknown"
         else:
             reason = "it states no model_type"
         text = f"{reason}: read as a transformer like Llama{without}"

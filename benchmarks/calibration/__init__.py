@@ -1,4 +1,4 @@
-"""Statements held against known truth: made-up data whose law is known, and measured rows that were left out.
+"""Statements held against the truth: made-up data whose law is known, and measured rows that were left out.
 
 ``make calibration`` prints every cell. `selection` has errors and choices, `verdicts` those of
 validate, check and p-values, `spread` intervals by the basis of a row, `measured` the intervals

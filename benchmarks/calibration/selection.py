@@ -1,6 +1,6 @@
-"""Selection against known truth: the honest error and its interval, the sign ≈, `compare`, repeats, unequal groups.
+"""Selection against the truth: the honest error and its interval, the sign ≈, `compare`, repeats, unequal groups.
 
-Each function makes so many sets of data whose truth is known, and yields the findings.
+Each function makes so many sets of data made from a law, and yields the findings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Intervals against known truth, by the basis of a row: known groups, few or unequal new ones, beyond the range.
+"""Intervals against the truth, by the basis of a row: known groups, few or unequal new ones, beyond the range.
 
-Each function makes so many sets of data whose truth is known, and yields the findings.
+Each function makes so many sets of data made from a law, and yields the findings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the verdicts of `validate` and `check` are worth where the truth is known: false alarms, and power.
+"""What the verdicts of `validate` and `check` are worth on data made from a law: false alarms, and power.
 
 Each function yields shares of `sets` made-up tables drawn with `seed`.
 """

@@ -1,4 +1,4 @@
-"""Whole runs against known truth: train, save, load, predict; what was stated beside what was delivered.
+"""Whole runs against the truth: train, save, load, predict; what was stated beside what was delivered.
 
 Every run is asked as a user asks it, by the public API, for rows that were kept from it: new sizes
 of the weight shapes that it knows, and new weight shapes. *Stated* is the error that `predict` says
