@@ -63,12 +63,8 @@ def workloads(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | 
     ):
         law = rows[baseline["name"]].to_numpy(dtype=float)
         traces += _points_of(baseline["name"], observed, law, BASELINE, where)
-    line = {"color": NEUTRAL, "width": 2}
-    traces.append(
-        go.Scatter(
-            name="observed", x=place, y=_short(observed), mode="lines", line=line, **_PANELS[0]
-        )
-    )
+    look = stroke(NEUTRAL, 2)
+    traces.append(go.Scatter(name="observed", x=place, y=_short(observed), **look, **_PANELS[0]))
     predicted = rows["predicted"].to_numpy(dtype=float)
     traces += _points_of(name, observed, predicted, SELECTED, where)
     ape = np.maximum(100 * np.abs(predicted - observed) / observed, LEAST_APE)
@@ -95,9 +91,9 @@ def workloads(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | 
         annotations=[{"xref": "x2", "yref": "y2", **look} for look in farthest(place, ape, where)],
         shapes=[{**dotted, "y0": error, "y1": error} for error in (1, 10)],
         xaxis={**across, "anchor": "y", "matches": "x2", "showticklabels": False},
-        yaxis={**up, "anchor": "x", "domain": [0.4048, 1.0], "title": {"text": escape(unit)}},
-        xaxis2={**across, "anchor": "y2", "title": {"text": "workloads from smallest to largest"}},
-        yaxis2={**up, "anchor": "x2", "domain": [0.0, 0.3648], "title": {"text": "error, %"}},
+        yaxis=titled(escape(unit), **up, anchor="x", domain=[0.4048, 1.0]),
+        xaxis2=titled("workloads from smallest to largest", **across, anchor="y2"),
+        yaxis2=titled("error, %", **up, anchor="x2", domain=[0.0, 0.3648]),
     )
 
 
@@ -117,12 +113,11 @@ def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | Non
     observed = rows["observed"].to_numpy(dtype=float)
     ends = np.array([observed.min(), observed.max()])
     figure = Drawing()
-    band = {"color": "rgba(28,131,198,0.15)"}
     figure.add_scatter(
         x=[*ends, *ends[::-1]],
         y=[*(ends * low), *(ends * high)[::-1]],
         fill="toself",
-        fillcolor=band["color"],
+        fillcolor="rgba(28,131,198,0.15)",
         line={"width": 0},
         mode="lines",
         hoverinfo="skip",
@@ -136,9 +131,6 @@ def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | Non
     )
     many = len(rows) >= WEBGL_FROM
     kind = go.Scattergl if many else go.Scatter
-    size = 6
-    if many:
-        size = 4
     figure.add_trace(
         kind(
             x=_short(observed),
@@ -146,15 +138,15 @@ def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | Non
             text=[escape(str(group)) for group in rows["group"]],
             hovertemplate="%{x:.4~g} → %{y:.4~g}<br>%{text}<extra></extra>",
             name=escape(name),
-            **dots(SELECTED, size, opacity=0.6),
+            **dots(SELECTED, 4 if many else 6, opacity=0.6),
         )
     )
     return styled(
         figure,
         520,
         legend=ABOVE,
-        xaxis={"type": "log", "title": {"text": f"observed {escape(unit)}"}},
-        yaxis={"type": "log", "title": {"text": f"predicted {escape(unit)}"}},
+        xaxis=titled(f"observed {escape(unit)}", type="log"),
+        yaxis=titled(f"predicted {escape(unit)}", type="log"),
     )
 
 
@@ -187,31 +179,23 @@ def inliers(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     name = (cv.get("selected") or {}).get("name")
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
-    figure = Drawing()
     rest = [row for row in ranked if row["name"] != name and row["name"] not in colours]
-    errors = errors_of(predictions, cv)
+    figure, errors = Drawing(), errors_of(predictions, cv)
     for index, row in enumerate(rest):
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
-        figure.add_trace(
-            _curve(row, errors, style, f"{len(rest)} other models", "others", shown=index == 0)
-        )
-    for index, row in enumerate(cv.get("baselines") or []):
-        style = {"color": BASELINE, "width": 2, "dash": _DASHES[index % len(_DASHES)]}
-        figure.add_trace(_curve(row, errors, style, row["name"], row["name"]))
-    for row in reversed(best):
-        style = {"color": colours[row["name"]], "width": 2}
-        figure.add_trace(_curve(row, errors, style, row["name"], row["name"]))
-    for row in ranked:
-        if row["name"] == name:
-            figure.add_trace(
-                _curve(row, errors, {"color": SELECTED, "width": 4}, row["name"], row["name"])
-            )
-    rules = [row for row in (simplest(cv), reference(cv)) if row is not None]
-    named_first = {name, *(row["name"] for row in (*rules, *best[:1]))}
-    named = []
-    for drawn in figure.data:
-        if drawn.name in {escape(str(one)) for one in named_first}:
-            named.append(drawn)
+        label = f"{len(rest)} other models"
+        figure.add_trace(_curve(row, errors, style, label, "others", shown=index == 0))
+    drawn = [
+        (row, {"color": BASELINE, "width": 2, "dash": _DASHES[index % len(_DASHES)]})
+        for index, row in enumerate(cv.get("baselines") or [])
+    ]
+    drawn += [(row, {"color": colours[row["name"]], "width": 2}) for row in reversed(best)]
+    drawn += [(row, {"color": SELECTED, "width": 4}) for row in ranked if row["name"] == name]
+    for row, style in drawn:
+        figure.add_trace(_curve(row, errors, style))
+    rules = [row["name"] for row in (simplest(cv), reference(cv), *best[:1]) if row is not None]
+    wanted = {escape(str(one)) for one in (name, *rules)}
+    named = [trace for trace in figure.data if trace.name in wanted]
     named.sort(key=lambda trace: np.mean(trace.y))
     names = []
     for level, trace in zip(
@@ -286,9 +270,7 @@ def families(predictions: pd.DataFrame, cv: Metrics) -> go.Figure | None:
         row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)
         if row is not None:
             label = f"{row['name']}, E_out {percent(row['e_out'])}"
-            figure.add_trace(
-                _curve(row, errors, {"color": colour, "width": 2.5}, label, row["name"])
-            )
+            figure.add_trace(_curve(row, errors, {"color": colour, "width": 2.5}, label))
     if not figure.data:
         return None
     return styled(figure, 420, ABOVE, **_SHARES)
@@ -301,25 +283,18 @@ def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
     x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}
-    marker = {"color": SELECTED, "size": 4, "opacity": 0.6}
     hover = "observed %{x}, predicted %{y}<extra></extra>"
-    figure = Drawing(
-        kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads")
-    )
-    line = {"color": NEUTRAL, "width": 1}
-    figure.add_scatter(
-        x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"
-    )
-    axes = {
-        "xaxis": "place by observed value, from the smallest",
-        "yaxis": "place by predicted value",
-    }
+    look = dots(SELECTED, 4, opacity=0.6)
+    figure = Drawing(kind(**x, y=place[at], hovertemplate=hover, name="workloads", **look))
+    ends = [1, last]
+    figure.add_scatter(x=ends, y=ends, name="same order", hoverinfo="skip", **stroke(NEUTRAL, 1))
     return styled(
         figure,
         420,
         {},
         showlegend=False,
-        **{axis: {"title": {"text": of}} for axis, of in axes.items()},
+        xaxis=titled("place by observed value, from the smallest"),
+        yaxis=titled("place by predicted value"),
     )
 
 
@@ -351,10 +326,8 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
             row=1,
             col=1,
         )
-        covered = go.Scatter(
-            name=str(way), x=x, y=100 * part["coverage"], line=line, showlegend=False
-        )
-        figure.add_trace(covered, row=2, col=1)
+        covered = 100 * part["coverage"]
+        figure.add_scatter(name=str(way), x=x, y=covered, line=line, showlegend=False, row=2, col=1)
     rule = table.drop_duplicates("rows", keep="last")
     style = {"color": BASELINE, "width": 2, "dash": "dash"}
     figure.add_scatter(
@@ -433,12 +406,12 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
             "array": upper - predicted,
             "arrayminus": predicted - lower,
         }
-        trace = {"x": place[of], "y": predicted, "error_y": {**bars, "thickness": 1, "width": 0}}
-        hover = f"%{{y:.4~g}}<extra>{name}</extra>"
         figure.add_scatter(
             name=name,
-            hovertemplate=hover,
-            **trace,
+            x=place[of],
+            y=predicted,
+            error_y={**bars, "thickness": 1, "width": 0},
+            hovertemplate=f"%{{y:.4~g}}<extra>{name}</extra>",
             **dots(colour, 5),
         )
     figure.update_yaxes(type="log", title_text=escape(quantity(metric).label))
@@ -453,13 +426,10 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     axis.
     """
     exponent = "p-value" in measure.lower()
-    values = np.array([value for _, value in rows])
+    values, title = np.array([value for _, value in rows]), escape(measure)
     if exponent:
         values = -np.log10(np.maximum(values, 1e-300))
-    if exponent:
         title = "−log10 of the p-value (1.3 is p = 0.05)"
-    else:
-        title = escape(measure)
     figure = _bars(
         [name for name, _ in rows],
         values,
@@ -526,7 +496,7 @@ def changes(
         90 + 24 * len(names),
         {},
         showlegend=False,
-        xaxis={"title": {"text": escape(unit)}},
+        xaxis=titled(escape(unit)),
         yaxis={"automargin": True, "ticktext": labels, **ticks},
     )
 
@@ -539,31 +509,20 @@ def groups(rows: Sequence[Metrics], others: Sequence[float | None], rule: str) -
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
     marked, look = any(error is not None for error in others), Look()
     if marked:
-        look = {
-            "showlegend": True,
-            "legend": {**ABOVE, "y": 1.0},
-        }
-        look["margin"] = {"t": 44}
+        look = {"showlegend": True, "legend": {**ABOVE, "y": 1.0}, "margin": {"t": 44}}
     labels, texts = [str(row["group"]) for row in rows], [percent(error) for error in errors]
     figure = _bars(labels, errors, texts, "mean error, %", **look)
     finite = [float(error) for error in others if error is not None]
     values = np.array([*errors, *finite])
     if len(values) and values.min() > 0 and values.max() > FLATTENED * np.median(errors):
         _as_points(figure, values)
-        figure.data[0].update(name="flopcast")
     else:
-        figure.data[0].update(name="flopcast", insidetextanchor="start")
+        figure.data[0].update(insidetextanchor="start")
+    figure.data[0].update(name="flopcast")
     if marked:
-        marks = {
-            "color": BASELINE,
-            "symbol": "line-ns-open",
-            "size": 12,
-            "line": {"width": 3, "color": BASELINE},
-        }
+        marks = dots(BASELINE, 12, symbol="line-ns-open", line={"width": 3, "color": BASELINE})
         places = list(range(len(rows)))
-        figure.add_scatter(
-            name=escape(rule), x=list(others), y=places, mode="markers", marker=marks
-        )
+        figure.add_scatter(name=escape(rule), x=list(others), y=places, **marks)
     return figure
 
 
@@ -582,13 +541,9 @@ def _points_of(
     many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
     label, kind = escape(name), go.Scattergl if many else go.Scatter
+    look = dots(colour, 5, opacity=0.8)
     if many:
-        size = 3
-        opacity = 0.5
-    else:
-        size = 5
-        opacity = 0.8
-    marker = {"color": colour, "size": size, "opacity": opacity}
+        look = dots(colour, 3, opacity=0.5)
     for panel, y, sign in (
         (0, np.where(predicted > 0, predicted, np.nan), ""),
         (1, np.maximum(ape, LEAST_APE), " %"),
@@ -598,12 +553,11 @@ def _points_of(
             name=label,
             x=place,
             y=_short(y),
-            mode="markers",
-            marker=marker,
             text=where or None,
             hovertemplate=hover,
             showlegend=panel == 0,
             legendgroup=label,
+            **look,
             **_PANELS[panel],
         )
 
@@ -626,22 +580,21 @@ def _curve(
     row: Metrics,
     errors_by_model: dict[str, np.ndarray],
     line: Look,
-    label: str,
-    group: str,
+    label: str = "",
+    group: str = "",
     shown: bool = True,
 ) -> go.Scatter:
     """Return one inlier ratio curve: from the errors where there are predictions, else through the table's figures."""
-    name = escape(str(row["name"]))
+    name = str(row["name"])
     if (errors := errors_by_model.get(row["name"])) is not None and errors.size:
         x, y = THRESHOLDS, 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
     else:
         ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
-        x = np.array([threshold for threshold, _ in ir])
-        y = np.array([share for _, share in ir], dtype=float)
-    hover = f"%{{y:.1f}} % within %{{x}} %<extra>{name}</extra>"
+        x, y = np.array(ir, dtype=float).reshape(-1, 2).T
+    hover = f"%{{y:.1f}} % within %{{x}} %<extra>{escape(name)}</extra>"
     return go.Scatter(
-        name=escape(str(label)),
-        legendgroup=escape(group),
+        name=escape(label or name),
+        legendgroup=escape(group or name),
         showlegend=shown,
         x=x,
         y=_short(y),
@@ -682,16 +635,13 @@ def _bars(
         "autorange": "reversed",
         "showgrid": False,
     }
-    axes = {
-        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
-        "yaxis": {"automargin": True, **ticks},
-    }
     look = {"showlegend": False, "bargap": 0.25, **look}
     return styled(
         figure,
         90 + 24 * len(labels),
         look.pop("legend", {}),
-        **axes,
+        xaxis=titled(title, rangemode="tozero"),
+        yaxis={"automargin": True, **ticks},
         **look,
     )
 
@@ -711,12 +661,19 @@ _LOOK: Look = {
     "modebar": {"bgcolor": _CLEAR, "color": NEUTRAL, "activecolor": SELECTED},
 }
 """Of every figure: transparent, so that text and ground are those of the page."""
+_AXIS: Look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID}
+
+
+def titled(text: str, **more: Any) -> Look:
+    """Return the look of an axis with this title."""
+    return {"title": {"text": text}, **more}
+
+
 _SHARES: Final = {
-    "xaxis": {"title": {"text": "error at most, %"}, "range": [0, 50]},
-    "yaxis": {"title": {"text": "workloads, %"}, "range": [0, 101]},
+    "xaxis": titled("error at most, %", range=[0, 50]),
+    "yaxis": titled("workloads, %", range=[0, 101]),
 }
 """Axes of inlier ratios."""
-_AXIS: Look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID}
 
 
 def styled(figure: go.Figure, height: int, legend: Look, **more: Any) -> go.Figure:

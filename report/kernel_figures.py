@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from ..operators.operators import complete, work_of
 from ..projection.result import Result
 from ..projection.whole_trace import projected_times
 from ..table.problems import rows_of
-from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, stroke, styled
+from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, stroke, styled, titled
 from .formats import escape, shortened
 from .static_figures import Drawing
 
@@ -33,30 +33,30 @@ def timeline_figure(result: Result) -> go.Figure:
     Of a long trace the step of median time is drawn, and at most `DRAWN` activities of it.
     """
     rows = _one_step(_activities(result))
-    names = _rows_of_timeline(result)
+    projection = result.projection
+    host, target = f"{projection.host.name}, measured", f"{projection.target.name}, projected"
     classes = rows.groupby("op_class", observed=True)["projected_us"].sum()
     ranked = [str(name) for name in classes.sort_values(ascending=False).index]
     figure = Drawing()
-    begins = {
-        names[0]: (rows["start_ns"] - rows["start_ns"].min()) / 1e3,
-        names[1]: (rows["projected_start_ns"] - rows["projected_start_ns"].min()) / 1e3,
-    }
-    lasts = {names[0]: rows["measured_us"], names[1]: rows["projected_us"]}
+    sides = (
+        (host, rows["start_ns"], rows["measured_us"]),
+        (target, rows["projected_start_ns"], rows["projected_us"]),
+    )
     for place, name in enumerate(ranked):
         colour = NEUTRAL
         if place < NAMED:
             colour = _COLOURS[place]
         of_class = rows["op_class"].astype(str).eq(name).to_numpy()
         words = [escape(shortened(str(kernel), 60)) for kernel in rows.loc[of_class, "name"]]
-        for row in names:
+        for row, begin_ns, lasts_us in sides:
             figure.add_bar(
                 orientation="h",
-                y=[row] * int(of_class.sum()),
-                base=begins[row][of_class].tolist(),
-                x=lasts[row][of_class].tolist(),
+                y=[row] * len(words),
+                base=((begin_ns - begin_ns.min()) / 1e3)[of_class].tolist(),
+                x=lasts_us[of_class].tolist(),
                 name=escape(name),
                 legendgroup=name,
-                showlegend=row == names[0],
+                showlegend=row == host,
                 marker={"color": colour, "line": {"width": 0}},
                 text=words,
                 textposition="none",
@@ -68,15 +68,9 @@ def timeline_figure(result: Result) -> go.Figure:
         legend={**ABOVE, "y": 1.05},
         barmode="overlay",
         bargap=0.3,
-        xaxis={"title": {"text": "µs"}},
+        xaxis=titled("µs"),
         yaxis={"autorange": "reversed", "automargin": True},
     )
-
-
-def _rows_of_timeline(result: Result) -> tuple[str, str]:
-    projection = result.projection
-    host = f"{projection.host.name}, measured"
-    return host, f"{projection.target.name}, projected"
 
 
 def _activities(result: Result) -> pd.DataFrame:
@@ -141,8 +135,8 @@ def roofline_figure(result: Result) -> go.Figure | None:
         figure,
         480,
         legend=ABOVE,
-        xaxis={"type": "log", "title": {"text": "FLOP per byte"}},
-        yaxis={"type": "log", "title": {"text": "TFLOP/s"}},
+        xaxis=titled("FLOP per byte", type="log"),
+        yaxis=titled("TFLOP/s", type="log"),
     )
 
 
@@ -189,19 +183,19 @@ def efficiency_map(frame: pd.DataFrame, gpu: GPU) -> go.Figure:
         aggfunc="median",
     )
     grid = grid.loc[kept]
-    heat: dict[str, Any] = {
-        "z": grid.to_numpy(),
-        "x": [f"{m:g}" for m in grid.columns],
-        "y": [f"{n:g} × {k:g}" for n, k in grid.index],
-        "colorscale": "Viridis",
-        "zmin": 0,
-        "colorbar": {"title": {"text": "%"}},
-        "hovertemplate": "m %{x}, n × k %{y}: %{z:.1f} %<extra></extra>",
-    }
+    heat = go.Heatmap(
+        z=grid.to_numpy(),
+        x=[f"{m:g}" for m in grid.columns],
+        y=[f"{n:g} × {k:g}" for n, k in grid.index],
+        colorscale="Viridis",
+        zmin=0,
+        colorbar=titled("%"),
+        hovertemplate="m %{x}, n × k %{y}: %{z:.1f} %<extra></extra>",
+    )
     return styled(
-        Drawing(go.Heatmap(**heat)),
+        Drawing(heat),
         160 + 18 * len(grid),
         legend={},
-        xaxis={"title": {"text": "m"}, "type": "category"},
-        yaxis={"title": {"text": "n × k"}, "type": "category", "automargin": True},
+        xaxis=titled("m", type="category"),
+        yaxis=titled("n × k", type="category", automargin=True),
     )

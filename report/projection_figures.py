@@ -24,7 +24,18 @@ from ..projection.sweep import (
     published_value,
 )
 from ..projection.uncertainty import source_name
-from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, log_axes, stroke, styled
+from .figures import (
+    ABOVE,
+    BASELINE,
+    NEUTRAL,
+    OTHERS,
+    SELECTED,
+    dots,
+    log_axes,
+    stroke,
+    styled,
+    titled,
+)
 from .formats import data_size, escape, shortened
 from .static_figures import Drawing
 
@@ -50,9 +61,8 @@ def class_figure(result: Result) -> go.Figure:
             hovertemplate="%{x:.4~g} ms<extra>%{y}</extra>",
         )
     figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
-    return styled(figure, 140 + 46 * len(shown), legend={"traceorder": "reversed"}).update_layout(
-        barmode="group"
-    )
+    legend = {"traceorder": "reversed"}
+    return styled(figure, 140 + 46 * len(shown), legend, barmode="group")
 
 
 def tornado_figure(result: Result) -> go.Figure | None:
@@ -78,9 +88,8 @@ def tornado_figure(result: Result) -> go.Figure | None:
         )
     figure.add_vline(x=unsure.nominal_us / 1000, line={"color": NEUTRAL, "width": 1})
     figure.update_xaxes(title_text="end to end, ms").update_yaxes(automargin=True)
-    return styled(figure, 140 + 34 * len(shown), legend={"traceorder": "normal"}).update_layout(
-        barmode="overlay"
-    )
+    legend = {"traceorder": "normal"}
+    return styled(figure, 140 + 34 * len(shown), legend, barmode="overlay")
 
 
 def sweep_figures(result: Result) -> list[go.Figure]:
@@ -101,19 +110,16 @@ def grid_figure(result: Result) -> go.Figure:
     assert result.grid is not None
     first, second = map(str, result.grid.columns[:2])
     table = result.grid.pivot_table(index=second, columns=first, values="ratio")
-    labels = []
-    for axis in (table.columns, table.index):
-        labels.append([f"{value:,.6g}" for value in axis])
     hover = f"{first} %{{x}}, {second} %{{y}}: %{{z:.3f}} of the measured time<extra></extra>"
     figure = Drawing(
         go.Heatmap(
-            x=labels[0],
-            y=labels[1],
+            x=list(map("{:,.6g}".format, table.columns)),
+            y=list(map("{:,.6g}".format, table.index)),
             z=table.round(4).to_numpy().tolist(),
             texttemplate="%{z:.2f}",
             colorscale="Cividis",
             hovertemplate=hover,
-            colorbar={"title": {"text": "of measured"}},
+            colorbar=titled("of measured"),
         )
     )
     figure.update_xaxes(type="category", title_text=escape(str(SWEEPABLE[first])))
@@ -233,15 +239,15 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
         xanchor = "right"
         if change.crossing < middle:
             xanchor = "left"
-        at = {
-            "x": change.crossing,
-            "y": 1,
-            "yref": "y domain",
-            "yanchor": "top",
-            "xanchor": xanchor,
-        }
         figure.add_annotation(
-            text=label, showarrow=False, font={"color": NEUTRAL, "size": 12}, **at
+            text=label,
+            showarrow=False,
+            font={"color": NEUTRAL, "size": 12},
+            x=change.crossing,
+            y=1,
+            yref="y domain",
+            yanchor="top",
+            xanchor=xanchor,
         )
     figure.update_yaxes(title_text="end to end, ms", rangemode="tozero", row=1, col=1)
     figure.update_yaxes(
@@ -261,31 +267,27 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
 
 def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.Scatter]:
     """Return the curve, the target as it is, and the marks."""
-    now = frame[frame["current"]]
-    curve = go.Scatter(
-        name="projected",
-        x=frame["value"].tolist(),
-        y=(frame[END_TO_END] / 1e3).tolist(),
-        mode="lines+markers",
-        line={"color": SELECTED, "width": 3},
-        marker={"size": 5},
-    )
-    current = go.Scatter(
-        name=f"{escape(target)} as it is",
-        x=now["value"].tolist(),
-        y=(now[END_TO_END] / 1e3).tolist(),
-        **dots(SELECTED, 13),
-    )
-    others = [
+    drawn = [
         go.Scatter(
-            name=escape(mark.label),
-            x=[mark.value],
-            y=[mark.time_us / 1e3],
-            **dots(BASELINE, 12, symbol="diamond-open", line={"width": 2}),
+            name="projected",
+            x=frame["value"].tolist(),
+            y=(frame[END_TO_END] / 1e3).tolist(),
+            mode="lines+markers",
+            line={"color": SELECTED, "width": 3},
+            marker={"size": 5},
         )
-        for mark in marks
     ]
-    return [curve, *([current] if len(now) else []), *others]
+    now = frame[frame["current"]]
+    points = []
+    if len(now):
+        name, times_us = f"{escape(target)} as it is", now[END_TO_END].tolist()
+        points.append((name, now["value"].tolist(), times_us, dots(SELECTED, 13)))
+    open_diamond = dots(BASELINE, 12, symbol="diamond-open", line={"width": 2})
+    for mark in marks:
+        points.append((escape(mark.label), [mark.value], [mark.time_us], open_diamond))
+    for name, x, times_us, look in points:
+        drawn.append(go.Scatter(name=name, x=x, y=[time / 1e3 for time in times_us], **look))
+    return drawn
 
 
 def _shares(frame: pd.DataFrame) -> list[go.Scatter]:
@@ -333,39 +335,30 @@ def ranks_figure(job: Job) -> go.Figure:
             hovertemplate=f"{label}: %{{x:.4~g}} ms<extra></extra>",
         )
     figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
-    figure = styled(
-        figure,
-        150 + 52 * len(split),
-        legend={"traceorder": "normal", "orientation": "h", "y": 1.02, "yanchor": "bottom"},
-    )
-    return figure.update_layout(barmode="stack", margin={"t": 60})
+    legend = {"traceorder": "normal", "orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    height = 150 + 52 * len(split)
+    return styled(figure, height, legend, barmode="stack", margin={"t": 60})
 
 
 def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     """Draw what each traced rank sends each other as a heat map."""
     table = pairs.pivot_table(index="rank", columns="peer", values="sent_bytes", aggfunc="sum")
-    labels = []
-    for axis in (table.columns, table.index):
-        labels.append([str(rank) for rank in axis])
     brightest = float(np.nanmax(table.to_numpy())) / 1e6
-    texts = []
-    for row in table.to_numpy().tolist():
-        texts.append([data_size(value) for value in row])
     texttemplate = ""
     if table.size <= 256:
         texttemplate = "%{text}"
     figure = Drawing(
         go.Heatmap(
-            x=labels[0],
-            y=labels[1],
+            x=list(map(str, table.columns)),
+            y=list(map(str, table.index)),
             z=(table / 1e6).round(3).to_numpy().tolist(),
-            text=texts,
+            text=table.astype(float).map(data_size).to_numpy().tolist(),
             texttemplate=texttemplate,
             colorscale="Cividis",
             zmin=0,
             zmax=brightest,
             hovertemplate="rank %{y} to %{x}: %{text}<extra></extra>",
-            colorbar={"title": {"text": "MB"}},
+            colorbar=titled("MB"),
         )
     )
     figure.update_xaxes(type="category", title_text="to rank")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from html import escape
-from itertools import product
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -59,7 +60,7 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, cycled, dots, panels
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, cycled, dots, panels, stroke
 from .formats import counted, figure, formatted, percent, share
 from .layouts import laid_out
 from .reference import MISSING, gpus_json
@@ -76,10 +77,6 @@ _BAND: Final = "rgba(28,131,198,0.18)"
 
 def predictions_document(result: SizePredictions) -> Document:
     """Return the predictions of the laws for each benchmark, their errors, and the remarks."""
-    texts = []
-    for sizes in (result.fit, result.targets):
-        texts.append(", ".join(f"{size:g}" for size in sizes))
-    fitted, targets = texts
     lead = leading(result)
     reading = (
         f"Grey: measured (filled: fitted to). Blue: {lead}, with its {100 * result.level:g} % "
@@ -92,18 +89,15 @@ def predictions_document(result: SizePredictions) -> Document:
         "Performance per unit of size, against that of the smallest size fitted; flat at 1 is "
         "linear scaling",
     )
-    descriptions = []
-    for one in result.benchmarks:
-        descriptions.extend(description(one))
-    described = lines(descriptions, "answer").lines
+    described = chain.from_iterable(map(description, result.benchmarks))
     parts = [
         prediction_table(result),
-        Lines(described, "answer", medium="terminal"),
+        lines(described, "answer", medium="terminal"),
         *_benchmarks(result),
     ]
     return Document(
         title="Performance over size",
-        lead=f"fitted to sizes {fitted}; predicted at {targets}",
+        lead=f"fitted to sizes {_listed(result.fit)}; predicted at {_listed(result.targets)}",
         opening=list(_headlines(result, lead))[:_HEADLINES],
         sections=[
             Section(
@@ -231,16 +225,9 @@ def summary_figures(one: LawSummary) -> tuple[str, str, str, str]:
 
 def _errors(result: SizePredictions) -> Table | Lines:
     """Return the errors of the laws for a page, or why there are none."""
-    if not (summaries := summarise(result)):
-        nothing = "No target was measured, so there are no errors to show."
-        return lines([nothing], medium="page")
-    heads = ("at", "benchmarks", "average, %", "max, %", "in interval")
-    cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in summaries]
-    return Table(
-        columns("scenario", "law", numbers=heads),
-        rows(cells),
-        medium="page",
-    )
+    if summaries := summarise(result):
+        return replace(summary_table(summaries, result.level), medium="page")
+    return lines(["No target was measured, so there are no errors to show."], medium="page")
 
 
 def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
@@ -254,18 +241,11 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
                 continue
             measured = one.curve.measured_at(target)
             figures = [formatted(value, "{:.5g}") for value in law.at(target)]
-            error = ""
+            facts = ["", ""]
             if measured is not None:
-                error = _percent(error_percent(law.at(target)[0], measured))
-            cells.append(
-                (
-                    law.law,
-                    f"{target:g}",
-                    *figures,
-                    "" if measured is None else f"{measured:.5g}",
-                    error,
-                )
-            )
+                error = error_percent(law.at(target)[0], measured)
+                facts = [f"{measured:.5g}", _percent(error)]
+            cells.append((law.law, f"{target:g}", *figures, *facts))
         yield lines(description(one), "list", medium="page")
         yield Table(heads, rows(cells), folded=f"Predictions for {one.curve.name}", medium="page")
 
@@ -350,22 +330,19 @@ def _speedups(result: SizePredictions) -> list[JSON]:
     """Return, per scenario and target, how many times faster the scale models are simulated: mean, least and most."""
     speedups = []
     for scenario in dict.fromkeys(one.curve.scenario for one in result.benchmarks):
+        costs_of = [one.costs for one in result.benchmarks if one.curve.scenario == scenario]
         for target in result.targets:
-            costs_of = [one.costs for one in result.benchmarks if one.curve.scenario == scenario]
-            costs = []
-            for of_one in costs_of:
-                for cost in of_one:
-                    if cost.target == target:
-                        costs.append(cost)
+            costs = [cost for cost in chain(*costs_of) if cost.target == target]
             if len(costs) > 1:
-                times = [cost.speedup for cost in costs]
-                sums = []
-                for name in ("together_s", "target_s"):
-                    sums.append(sum(getattr(cost, name) for cost in costs))
-                together, whole = sums
-                setting = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
                 speedups.append(
-                    {**setting, "together_s": together, "target_s": whole, **mean_least_most(times)}
+                    {
+                        "scenario": scenario,
+                        "target": target,
+                        "benchmarks": len(costs),
+                        "together_s": sum(cost.together_s for cost in costs),
+                        "target_s": sum(cost.target_s for cost in costs),
+                        **mean_least_most([cost.speedup for cost in costs]),
+                    }
                 )
     return speedups
 
@@ -386,10 +363,6 @@ def predictions_json(result: SizePredictions) -> JSON:
 
 def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> JSON:
     curve, scaling = one.curve, one.scaling
-    predictions = []
-    for law in one.laws:
-        for size in targets:
-            predictions.append(_law_json(law, curve.measured_at(size), size))
     cliffs = None
     if one.cliffs is not None:
         cliffs = [*map(str, one.cliffs)]
@@ -419,7 +392,10 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> JSON:
             {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup}
             for cost in one.costs
         ],
-        "predictions": predictions,
+        "predictions": [
+            _law_json(law, curve.measured_at(size), size)
+            for law, size in product(one.laws, targets)
+        ],
     }
 
 
@@ -458,22 +434,10 @@ _CAPTION: Final = (
 def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     """Return the scale models of a GPU side by side, the smallest first; its data are GPUs as ``gpus`` gives them."""
     heads = columns("resource", "unit", "", numbers=[f"{model.cus} CUs" for model in models])
-    peaks = []
-    for key in _PEAKS:
-        if key in base.peaks:
-            peaks.append(
-                Row(
-                    (
-                        PEAKS[key].label,
-                        PEAKS[key].unit,
-                        "×",
-                        *(_or_why(one.peaks.get(key), base.peaks[key]) for one in models),
-                    )
-                )
-            )
+    peaks = [key for key in _PEAKS if key in base.peaks]
     every = [
         *_figures(models, base, WHOLE, "×"),
-        *peaks,
+        *_figures(models, base, peaks, "×", PEAKS, lambda gpu, key: gpu.peaks.get(key)),
         *_figures(models, base, _CACHES, "×"),
         *_figures(models, base, _OTHERS, "×"),
         *_figures(models, base, _OWN, "="),
@@ -490,11 +454,18 @@ def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     )
 
 
-def _figures(models: Sequence[GPU], base: GPU, keys: Sequence[str], how: str) -> Iterator[Row]:
+def _figures(
+    models: Sequence[GPU],
+    base: GPU,
+    keys: Sequence[str],
+    how: str,
+    declared: Mapping[str, Any] = FIGURES,
+    of: Callable[[GPU, str], float | None] = getattr,
+) -> Iterator[Row]:
     """Yield a row for each figure, with how it is scaled."""
     for key in keys:
-        values = [_or_why(getattr(model, key), getattr(base, key)) for model in models]
-        yield Row((FIGURES[key].label, FIGURES[key].unit, how, *values))
+        values = [_or_why(of(model, key), of(base, key)) for model in models]
+        yield Row((declared[key].label, declared[key].unit, how, *values))
 
 
 def _or_why(value: float | None, whole: float | None) -> str | Cell:
@@ -512,11 +483,8 @@ def leading(result: SizePredictions) -> str:
 
     It is not chosen by its errors here, which nobody would know beforehand.
     """
-    fitted = []
-    for one in result.benchmarks:
-        for law in one.laws:
-            if not law.failed:
-                fitted.append(law)
+    laws = chain.from_iterable(one.laws for one in result.benchmarks)
+    fitted = [law for law in laws if not law.failed]
     if any(law.law == LearnedScaleModel.name for law in fitted):
         return LearnedScaleModel.name
     return next((law.law for law in fitted if np.isfinite(law.lower).any()), result.names[0])
@@ -622,10 +590,12 @@ def _percent(value: float | None) -> str:
     return formatted(value, "{:.2f}")
 
 
+def _listed(sizes: Sequence[float]) -> str:
+    return ", ".join(f"{size:g}" for size in sizes)
+
+
 def _sizes(sizes: Sequence[float]) -> str:
-    return " and ".join(
-        filter(None, (", ".join(f"{size:g}" for size in sizes[:-1]), f"{sizes[-1]:g}"))
-    )
+    return " and ".join(filter(None, (_listed(sizes[:-1]), f"{sizes[-1]:g}")))
 
 
 COLUMNS: Final = (
@@ -688,10 +658,7 @@ def devices_document(result: DeviceScaling) -> Document:
     curves = Figure(
         partial(problem_figure, measured), "Performance against that on the smallest device"
     )
-    verdict_texts = []
-    for verdict in result.verdicts:
-        verdict_texts.extend(verdict_lines(verdict))
-    verdicts = lines(verdict_texts, "answer")
+    verdicts = lines(chain.from_iterable(map(verdict_lines, result.verdicts)), "answer")
     remarks = Lines(remarked((*result.limits, *result.notes)), "list")
     return Document(
         title="Performance over size, measured",
@@ -798,13 +765,11 @@ def family_figure(result: DeviceScaling) -> go.Figure:
     for place, one in enumerate(result.families):
         of = keys.eq([one.op, one.family, one.dtype]).all(axis=1).to_numpy()
         spread = place + 0.5 * (np.linspace(0, 1, int(of.sum())) - 0.5)
-        problem = {"color": NEUTRAL, "size": 5, "opacity": 0.5}
         figure.add_scatter(
             x=exponents[of].tolist(),
             y=spread.tolist(),
-            mode="markers",
-            marker=problem,
             name=one.name,
+            **dots(NEUTRAL, 5, opacity=0.5),
         )
         value, lower, upper = one.exponent.value, one.exponent.lower, one.exponent.upper
         bars = {
@@ -813,11 +778,9 @@ def family_figure(result: DeviceScaling) -> go.Figure:
             "arrayminus": [value - lower],
             "thickness": 3,
         }
-        median = {"color": SELECTED, "size": 11, "symbol": "diamond"}
+        median = dots(SELECTED, 11, symbol="diamond")
         error = bars if np.isfinite(lower) else None
-        figure.add_scatter(
-            x=[value], y=[place], error_x=error, mode="markers", marker=median, name=one.name
-        )
+        figure.add_scatter(x=[value], y=[place], error_x=error, name=one.name, **median)
     figure.add_vline(x=1, line={"color": BASELINE, "width": 1})
     names = [escape(one.name) for one in result.families]
     figure.update_yaxes(
@@ -842,10 +805,8 @@ def problem_figure(measured: DeviceSizes) -> go.Figure:
             name=escape(str(op)), x=x.tolist(), y=y.tolist(), mode="lines", line=line, opacity=0.6
         )
     ends = measured.sizes.tolist()
-    linear = {"color": BASELINE, "width": 2, "dash": "dash"}
-    figure.add_scatter(
-        name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear
-    )
+    linear = stroke(BASELINE, 2, dash="dash")
+    figure.add_scatter(name="linear", x=ends, y=[size / ends[0] for size in ends], **linear)
     figure.update_xaxes(
         type="log",
         tickvals=ends,
@@ -891,13 +852,11 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
         for line in laws:
             if line.law == LearnedScaleModel.name:
                 heads.append(headline(line, simplest(laws), beneath))
-    curves = {}
-    for name in _PREDICTED:
-        curves[name] = [one for one in published_curves() if one.scenario == name]
-    classes = []
-    for curves_of in curves.values():
-        for one in curves_of:
-            classes.append((one.scenario, one.benchmark, str(classify(one))))
+    curves = {name: _curves_of(name) for name in _PREDICTED}
+    classes = [
+        (one.scenario, one.benchmark, str(classify(one)))
+        for one in chain.from_iterable(curves.values())
+    ]
     over_size = [
         Figure(
             partial(size_figure, curves, misses=False),
@@ -961,6 +920,10 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
     )
 
 
+def _curves_of(scenario: str) -> list[Curve]:
+    return [one for one in published_curves() if one.scenario == scenario]
+
+
 def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figure:
     """Draw the error of every benchmark by each of the paper's predictors, side by side."""
     errors, figure = benchmark_errors(scenario, target, fit), Drawing()
@@ -986,14 +949,15 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
     for place, curves_of in enumerate(curves.values(), 1):
         for index, one in enumerate(curves_of):
             per_unit = one.performance / one.sizes * one.sizes[0] / one.performance[0]
-            y = one.mpki if misses else per_unit
-            line = {"color": _COLOURS[index % len(_COLOURS)], "width": 1.5}
-            hover = f"%{{y:.3~g}} at %{{x}}<extra>{escape(one.benchmark)}</extra>"
-            trace = go.Scatter(
-                name=escape(one.benchmark), x=one.sizes, y=y, line=line, hovertemplate=hover
-            )
-            figure.add_trace(
-                trace.update(mode="lines+markers", showlegend=False),
+            name = escape(one.benchmark)
+            figure.add_scatter(
+                name=name,
+                x=one.sizes,
+                y=one.mpki if misses else per_unit,
+                mode="lines+markers",
+                line={"color": _COLOURS[index % len(_COLOURS)], "width": 1.5},
+                hovertemplate=f"%{{y:.3~g}} at %{{x}}<extra>{name}</extra>",
+                showlegend=False,
                 row=1,
                 col=place,
             )
@@ -1010,7 +974,7 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
 
 def _panels(scenario: str) -> go.Figure:
     fit, target = _PREDICTED[scenario]
-    table = CurveTable(tuple(one for one in published_curves() if one.scenario == scenario))
+    table = CurveTable(tuple(_curves_of(scenario)))
     result = predict_sizes(table, fit, [target], laws=[*PREDICTORS.values()])
     return prediction_figure(result, PREDICTORS["scale model"])
 
@@ -1025,10 +989,8 @@ def speedup_figure(speedups: pd.DataFrame) -> go.Figure:
     }
     bars = {"x": names, "y": speedups["mean"], "error_y": reach, "marker_color": SELECTED}
     figure = Drawing(go.Bar(name="mean, least to most", **bars))
-    marks = {"color": BASELINE, "symbol": "line-ew-open", "size": 26, "line": {"width": 3}}
-    figure.add_scatter(
-        name="published mean", x=names, y=speedups["published_mean"], mode="markers", marker=marks
-    )
+    marks = dots(BASELINE, 26, symbol="line-ew-open", line={"width": 3})
+    figure.add_scatter(name="published mean", x=names, y=speedups["published_mean"], **marks)
     figure.update_yaxes(title_text="times faster")
     return panels(figure, 360)
 
@@ -1045,11 +1007,10 @@ def published_table(published: pd.DataFrame) -> Table:
     for row, ends in zip(published.to_dict("records"), cells != cells.shift(-1), strict=True):
         why, scenario, predictor = row["explanation"], str(row["scenario"]), str(row["predictor"])
         tone: Tone = "warning" if why else ""
-        both = [(row[name], row[f"published_{name}"]) for name in ("average", "max")]
-        pairs = [(formatted(ours, "{:.2f}"), formatted(theirs, "{:.2f}")) for ours, theirs in both]
         figures = []
-        for ours, theirs in pairs:
-            figures.extend((Cell(ours, tone), Cell(theirs, "soft")))
+        for name in ("average", "max"):
+            figures.append(Cell(_percent(row[name]), tone))
+            figures.append(Cell(_percent(row[f"published_{name}"]), "soft"))
         mark = f"[{codes.index(why) + 1}]" if why else ""
         fit = " ".join(f"{size:g}" for size in row["fit"])
         compared.append(
