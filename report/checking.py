@@ -35,11 +35,12 @@ from .document import (
     columns,
     lines,
     losses,
+    picked,
     records,
     rows,
     upcoming,
 )
-from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, farthest, styled
+from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, dots, farthest, styled
 from .formats import (
     NONE,
     clock,
@@ -130,19 +131,12 @@ def check_document(
     if learnt is not None:
         sentences.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
     why = Lines([Line(f"{said}.") for said in sentences], "answer")
+    closing = []
     if facts.unsaved:
-        unsaved = [
-            lines(
-                [f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."],
-                tone="warning",
-            )
-        ]
-    else:
-        unsaved = []
-    if facts.all_trained or facts.saved:
-        then = []
-    else:
-        then = [upcoming(_next(checked.outcome, facts))]
+        unsaved = f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."
+        closing.append(lines([unsaved], tone="warning"))
+    if not facts.all_trained and not facts.saved:
+        closing.append(upcoming(_next(checked.outcome, facts)))
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
         partial(_ratios, table, checked, facts.metric),
@@ -197,7 +191,7 @@ def check_document(
             *(learnt.sections if learnt is not None else ()),
             Section("What was left out", [_lost(checked, facts)], "data", "Data"),
         ],
-        closing=[*unsaved, *then],
+        closing=closing,
         data=_json(checked, facts) | ({"anew": learnt.data} if learnt is not None else {}),
     )
 
@@ -244,10 +238,7 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
             f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)"
         )
     if test is not None:
-        if checked.correction is not None:
-            once = "once corrected, "
-        else:
-            once = ""
+        once = "" if checked.correction is None else "once corrected, "
         said.append(
             f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} "
             "% intervals "
@@ -325,30 +316,22 @@ def _rows(table: pd.DataFrame, metric: str) -> Listing:
         Column(name, "number", unit=quantity(metric).unit) for name in ("observed", "predicted")
     )
     heads = (
-        Column("group"),
-        Column("class"),
+        *columns("group", "class"),
         *numbers,
         Column("observed / predicted", "number"),
         Column("file and line", "place"),
     )
 
     def texts() -> list[list[str]]:
-        observed, predicted = table["observed"], table["predicted"]
-        figures = []
-        for values in (observed, predicted, observed / predicted):
-            figures.append([figure(one) for one in values])
-        return [
-            *(table[name].astype(str).tolist() for name in ("group", "class")),
-            *figures,
-            table["source"].astype(str).tolist(),
-        ]
+        ratio = table["observed"] / table["predicted"]
+        shown = table.assign(ratio=ratio)
+        forms = {"group": str, "class": str} | dict.fromkeys(
+            ("observed", "predicted", "ratio"), figure
+        )
+        return [[*map(form, shown[name])] for name, form in (forms | {"source": str}).items()]
 
-    return Listing(
-        heads,
-        texts,
-        _ROWS,
-        folded=f"All {counted(len(table), 'row')} as a table: search, sort, download",
-    )
+    folded = f"All {counted(len(table), 'row')} as a table: search, sort, download"
+    return Listing(heads, texts, _ROWS, folded=folded)
 
 
 def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
@@ -401,26 +384,14 @@ def _lost(checked: Checked, facts: CheckFacts) -> Lines:
 
 def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is null."""
-    host = {"rows": facts.common_rows, "e_out": facts.other_e_out, "own_e_out": facts.own_e_out}
+    other_host = None
     if facts.host != facts.trained_host:
-        other_host = host
-    else:
-        other_host = None
+        errors = {"e_out": facts.other_e_out, "own_e_out": facts.own_e_out}
+        other_host = {"rows": facts.common_rows, **errors}
     return {
         "schema": SCHEMA,
-        **{
-            key: getattr(facts, key)
-            for key in (
-                "run",
-                "model",
-                "host",
-                "trained_host",
-                "target",
-                "trained_target",
-                "metric",
-                "level",
-            )
-        },
+        **picked(facts, "run", "model", "host", "trained_host", "target", "trained_target"),
+        **picked(facts, "metric", "level"),
         **vars(checked.score),
         "verdict": str(checked.outcome),
         "margin": checked.margin,
@@ -431,10 +402,7 @@ def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
         "coverage_test": checked.coverage and vars(checked.coverage),
         "coverage_corrected": checked.corrected_coverage and vars(checked.corrected_coverage),
         "error_growth": checked.growth and vars(checked.growth),
-        "groups": checked.groups,
-        "known_groups": checked.known_groups,
-        "campaigns": checked.campaigns,
-        "trained_campaigns": checked.trained_campaigns,
+        **picked(checked, "groups", "known_groups", "campaigns", "trained_campaigns"),
         "out_of_range": {
             "rows": checked.out_of_range,
             "share": checked.out_of_range / checked.score.n,
@@ -450,11 +418,7 @@ def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
         "correction": checked.correction and vars(checked.correction),
         "classes": [_part(part) for part in checked.classes],
         "by_group": [_part(part) for part in checked.by_group],
-        "trained_rows": facts.trained_rows,
-        "not_predicted": facts.not_predicted,
-        "rejected": facts.rejected,
-        "saved": facts.saved,
-        "notes": facts.notes,
+        **picked(facts, "trained_rows", "not_predicted", "rejected", "saved", "notes"),
     }
 
 
@@ -464,23 +428,17 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _ratios(table: pd.DataFrame, checked: Checked, metric: str) -> go.Figure:
     """Draw observed / predicted of every row by its prediction, and the shift as a band."""
-    figure = Drawing()
-    for position, (name, part) in enumerate(
-        table.reset_index(drop=True).groupby("class", sort=True)
-    ):
-        marker = {"size": 5, "opacity": 0.6, "symbol": position % 8}
-        words = part["group"].astype(str).map(escape)
+    figure, shown = Drawing(), table.reset_index(drop=True)
+    for position, (name, part) in enumerate(shown.groupby("class", sort=True)):
         figure.add_scattergl(
             name=escape(str(name)),
             x=part["predicted"],
             y=part["observed"] / part["predicted"],
-            text=words,
+            text=part["group"].astype(str).map(escape),
             ids=part.index.tolist(),
-            mode="markers",
-            marker=marker,
             hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
+            **dots(None, 5, opacity=0.6, symbol=position % 8),
         )
-    shown = table.reset_index(drop=True)
     ratio = shown["observed"] / shown["predicted"]
     figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)
     names = [escape(str(one)) for one in shown["group"]]
@@ -509,9 +467,8 @@ def _curves(table: pd.DataFrame, checked: Checked) -> go.Figure:
     )
     limits = [(float(limit), value) for limit, value in checked.expected.ir.items()]
     line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
-    figure.add_scatter(
-        name="out of sample", x=[x for x, _ in limits], y=[y for _, y in limits], line=line
-    )
+    x, y = zip(*limits, strict=True)
+    figure.add_scatter(name="out of sample", x=x, y=y, line=line)
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="rows, %", range=[0, 101])
     return styled(figure, 380, legend={})
@@ -543,30 +500,13 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []
     names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]
-    cells = []
-    for row in batch.to_dict("records"):
-        cells.append(
-            (
-                workload(row),
-                *(str(row[name]) for name in names),
-                str(row["group"]),
-                significant(row["predicted"]),
-            )
-        )
+    cells, chosen = [], []
+    for row in records(batch):
+        words = [str(row[name]) for name in (*names, "group")]
+        cells.append((workload(row), *words, significant(row["predicted"])))
+        chosen.append({name: _plain(value) for name, value in row.items()})
     heads = columns("workload", *names, "group", numbers=[quantity(report["metric"]).label])
     table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
-    chosen = []
-    for row in batch.to_dict("records"):
-        chosen.append(
-            {
-                str(name): None
-                if value is None or value is pd.NA
-                else value.item()
-                if hasattr(value, "item")
-                else value
-                for name, value in row.items()
-            }
-        )
     return Document(
         title=f"{title(report)}: what to measure next",
         opening=[Facts(facts), lines([f"{said}."])],
@@ -577,6 +517,15 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     )
 
 
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON has it: numbers of numpy as Python's, null for what is missing."""
+    if value is pd.NA:
+        return None
+    if hasattr(value, "item"):
+        return value.item()
+    return value
+
+
 ENOUGH: Final = 1.1  # times the least error of a way that is as good as that
 
 
@@ -584,21 +533,11 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     """Return a learning curve for terminal, page and machines, as `Curve` of the API has it."""
     ways = list(dict.fromkeys(table["way"]))
     what = left_out(about["scheme"])
-    heads_of_ways = []
+    numbers = ["rows measured"]
     for named in ways:
-        for head in (
-            f"{named}: error, %",
-            "from … to",
-            f"{about['interval']:.0%} covered",
-            "width",
-        ):
-            heads_of_ways.append(Column(head, "number"))
-    heads = [
-        Column("rows measured", "number"),
-        *heads_of_ways,
-        Column("affine, %", "number"),
-        Column("selected", "words"),
-    ]
+        numbers += [f"{named}: error, %", "from … to"]
+        numbers += [f"{about['interval']:.0%} covered", "width"]
+    heads = (*columns(numbers=[*numbers, "affine, %"]), Column("selected"))
     body = []
     for count, part in table.groupby("rows", sort=True):
         by_way = part.set_index("way")
@@ -619,18 +558,13 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     )
     notes = [
         f"{counted(about['pool'], 'row')} to draw from, {counted(about['held_out'], 'row')} held "
-        "out",
-        *(
-            [f"left out, as there are not so many rows: {', '.join(map(str, about['left_out']))}"]
-            if about["left_out"]
-            else []
-        ),
-        *(
-            ["some rows held out have no answer, as what they compute was not drawn"]
-            if (table["answered"] < 1).any()
-            else []
-        ),
+        "out"
     ]
+    if about["left_out"]:
+        absent = ", ".join(map(str, about["left_out"]))
+        notes.append(f"left out, as there are not so many rows: {absent}")
+    if (table["answered"] < 1).any():
+        notes.append("some rows held out have no answer, as what they compute was not drawn")
     each = [_enough(table[table["way"] == way], way) for way in ways]
     means = table.groupby("way")["e_out"].mean().fillna(np.inf)
     answer = (

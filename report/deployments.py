@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -24,6 +25,7 @@ from .document import (
     Headline,
     Kind,
     Lines,
+    Medium,
     Part,
     Row,
     Section,
@@ -31,10 +33,12 @@ from .document import (
     Table,
     columns,
     lines,
+    picked,
+    records,
     remarked,
     rows,
 )
-from .figures import NEUTRAL, OTHERS, SELECTED, log_axes, name_line, styled
+from .figures import NEUTRAL, OTHERS, SELECTED, dots, log_axes, name_line, styled
 from .formats import NONE, counted, figure, share
 from .static_figures import Drawing
 from .wording import wording
@@ -355,62 +359,63 @@ def _tables(choice: Choice) -> list[Part]:
     if _endless(choice.best):
         caption += f" {_ENDLESS}"
     made = list[Part]()
-    for medium in ("terminal", "page"):
-        written = _interval
-        if medium == "terminal":
-            written = partial(_interval, digits=2, dots="…")
-        heads = [
-            *([] if asked.limited else ["ms a token"]),
-            "GPUs",
-            "way",
-            *(["holds"] if asked.limited else []),
-        ]
-        if asked.price:
-            heads += [f"{asked.price.currency or 'cost'}/M tokens"]
-        times = _times(asked)
-        heads += [f"{head}, ms" for head in times.values()]
-        if medium == "page":
-            heads += ["tokens/s/GPU", "tokens/s/user", "GiB", "J/token"]
-        else:
-            heads += ["tok/s/GPU"]
-        if asked.electricity and medium == "page":
-            heads += [f"electricity, {asked.electricity.currency or 'cost'}/M tokens"]
-        elif asked.electricity:
-            heads += ["J/token"]
-        heads += ["requests"]
+    media: tuple[Medium, ...] = "terminal", "page"
+    for medium in media:
+        shown = _shown(asked, medium)
         body = []
         for _, one in choice.best.iterrows():
-            cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
-            if asked.limited:
-                cells = []
-            else:
-                cells = ["any" if math.isinf(one["pace_ms"]) else f"≤ {figure(one['pace_ms'])}"]
-            cells += [
-                f"{one['gpus']} × {one['gpu']}",
-                f"{one['engine']} {one['dtype']} {cut}".rstrip(),
-            ]
-            cells += [_sure(one)] if asked.limited else []
-            if asked.price:
-                cells += [written(one, "cost_per_million")]
-            cells += [written(one, name) for name in times]
-            if medium == "page":
-                cells += [written(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
-                cells.append(_figure(one["memory_gb"]))
-                cells.append(written(one, "joules_per_token"))
-            else:
-                cells.append(_figure(one["tokens_per_s_per_gpu"]))
-            if asked.electricity and medium == "page":
-                cells.append(written(one, "electricity_per_million"))
-            elif asked.electricity:
-                cells.append(written(one, "joules_per_token"))
-            cells.append(_count(one["concurrency"]))
-            body.append(Row(tuple(cells), "" if one["holds"] >= asked.sure else "soft"))
+            cells = tuple(of(one) for of in shown.values())
+            body.append(Row(cells, "" if one["holds"] >= asked.sure else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
-        every = [Column(head, kinds.get(head, "number")) for head in heads]
+        every = [Column(head, kinds.get(head, "number")) for head in shown]
         made.append(
             Table(every, body, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium)
         )
     return made
+
+
+def _shown(asked: Question, medium: Medium) -> dict[str, Callable[[pd.Series], str]]:
+    """Return the heads of the columns, each with what it shows of a way."""
+    written = _interval
+    if medium == "terminal":
+        written = partial(_interval, digits=2, dots="…")
+    shown: dict[str, Callable[[pd.Series], str]] = {}
+    if not asked.limited:
+        shown["ms a token"] = _most_pace
+    shown |= {"GPUs": lambda one: f"{one['gpus']} × {one['gpu']}", "way": _setup}
+    if asked.limited:
+        shown["holds"] = _sure
+    if asked.price:
+        head = f"{asked.price.currency or 'cost'}/M tokens"
+        shown[head] = partial(written, name="cost_per_million")
+    for name, head in _times(asked).items():
+        shown[f"{head}, ms"] = partial(written, name=name)
+    if medium == "page":
+        shown["tokens/s/GPU"] = partial(written, name="tokens_per_s_per_gpu")
+        shown["tokens/s/user"] = partial(written, name="tokens_per_s_per_user")
+        shown["GiB"] = lambda one: _figure(one["memory_gb"])
+    else:
+        shown["tok/s/GPU"] = lambda one: _figure(one["tokens_per_s_per_gpu"])
+    if asked.electricity or medium == "page":
+        shown["J/token"] = partial(written, name="joules_per_token")
+    if asked.electricity and medium == "page":
+        head = f"electricity, {asked.electricity.currency or 'cost'}/M tokens"
+        shown[head] = partial(written, name="electricity_per_million")
+    shown["requests"] = lambda one: _count(one["concurrency"])
+    return shown
+
+
+def _most_pace(one: pd.Series) -> str:
+    """Return the slowest pace that a way is among, in a cell."""
+    if math.isinf(one["pace_ms"]):
+        return "any"
+    return f"≤ {figure(one['pace_ms'])}"
+
+
+def _setup(one: pd.Series) -> str:
+    """Return engine, number format and how the model is cut, in a cell."""
+    cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
+    return f"{one['engine']} {one['dtype']} {cut}".rstrip()
 
 
 def _times(asked: Question) -> dict[str, str]:
@@ -495,99 +500,72 @@ def front_figure(choice: Choice) -> go.Figure:
     of the pace.
     """
     asked, drawn = choice.question, Drawing()
-    kinds = list(choice.fronts.groupby("gpu", sort=False))
-    rows_of = choice.best.reset_index(drop=True)
-    rows_of = rows_of[
-        (rows_of["tokens_per_s_per_user"] > 0) & (rows_of["tokens_per_s_per_gpu"] > 0)
-    ]
-    circles = {
-        "marker": {"color": NEUTRAL, "size": 9, "symbol": "circle-open"},
-        "mode": "markers",
-        "name": "",
-    }
-    x = rows_of["tokens_per_s_per_user"]
-    y = rows_of["tokens_per_s_per_gpu"]
-    texts = [way(one) for _, one in rows_of.iterrows()]
-    drawn.add_scatter(x=x, y=y, ids=rows_of.index.tolist(), text=texts, **circles)
+    across, up = "tokens_per_s_per_user", "tokens_per_s_per_gpu"
+    kinds, best = list(choice.fronts.groupby("gpu", sort=False)), choice.best.reset_index(drop=True)
+    best = best[(best[across] > 0) & (best[up] > 0)]
+    drawn.add_scatter(
+        x=best[across],
+        y=best[up],
+        ids=best.index.tolist(),
+        text=[way(one) for _, one in best.iterrows()],
+        name="",
+        **dots(NEUTRAL, 9, symbol="circle-open"),
+    )
     for place, (gpu, ways) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]
-        x, y = ways["tokens_per_s_per_user"], ways["tokens_per_s_per_gpu"]
+        x, y = ways[across], ways[up]
         texts = [f"{way(one)}, {_requests(one['concurrency'])}" for _, one in ways.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look)
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
-        if asked.limited:
-            best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= asked.sure)]
-        else:
-            best = ways[:0]
-        for _, one in best.head(1).iterrows():
+        holding = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= asked.sure)]
+        for _, one in holding.head(1).iterrows() if asked.limited else ():
             bars = {}
-            for axis, name in (
-                ("error_x", "tokens_per_s_per_user"),
-                ("error_y", "tokens_per_s_per_gpu"),
-            ):
-                up, down = one[f"{name}_upper"] - one[name], one[name] - one[f"{name}_lower"]
-                bars[axis] = {"array": [up], "arrayminus": [down], "color": colour, "thickness": 1}
-            point = {
-                "marker": {"color": colour, "size": 11, "symbol": "diamond"},
-                "showlegend": False,
-            }
-            where = {"x": [one["tokens_per_s_per_user"]], "y": [one["tokens_per_s_per_gpu"]]}
-            drawn.add_scatter(**where, text=[way(one)], name=gpu, mode="markers", **bars, **point)
+            for axis, name in (("error_x", across), ("error_y", up)):
+                over, under = one[f"{name}_upper"] - one[name], one[name] - one[f"{name}_lower"]
+                reach = {"array": [over], "arrayminus": [under]}
+                bars[axis] = {**reach, "color": colour, "thickness": 1}
+            drawn.add_scatter(
+                x=[one[across]],
+                y=[one[up]],
+                text=[way(one)],
+                name=gpu,
+                showlegend=False,
+                **bars,
+                **dots(colour, 11, symbol="diamond"),
+            )
     if asked.tpot_ms is not None:
         drawn.add_vline(x=1e3 / asked.tpot_ms, line={"color": NEUTRAL, "dash": "dot"})
-        at = {
-            "x": math.log10(1e3 / asked.tpot_ms),
-            "y": 0,
-            "yref": "paper",
-            "xanchor": "left",
-            "showarrow": False,
-        }
-        drawn.add_annotation(text=f"{figure(asked.tpot_ms)} ms a token", **at)
+        drawn.add_annotation(
+            text=f"{figure(asked.tpot_ms)} ms a token",
+            x=math.log10(1e3 / asked.tpot_ms),
+            y=0,
+            yref="paper",
+            xanchor="left",
+            showarrow=False,
+        )
     log_axes(drawn, "tokens per second of a user", "tokens per second of a GPU")
-    drawn.update_layout(showlegend=False)
-    return styled(drawn, 440, {})
+    return styled(drawn, 440, {}, showlegend=False)
 
 
 def _question(asked: Question) -> JSON:
-    names = (
-        "counts",
-        "engines",
-        "dtypes",
-        "kv_dtype",
-        "input_len",
-        "output_len",
-        "ttft_ms",
-        "tpot_ms",
-        "rate",
-        "tuning",
-        "sure",
-    )
-    settings = {name: getattr(asked, name) for name in names}
-    settings["percentiles"] = dict(asked.percentiles)
-    for name in ("speculation", "prefill_gpus"):
-        if asked.conditioned:
-            settings[name] = getattr(asked, name)
-    electricity = None
-    if asked.electricity:
-        electricity = asdict(asked.electricity)
+    conditions = {}
+    if asked.conditioned:
+        conditions = picked(asked, "speculation", "prefill_gpus")
     return {
         "model": asked.model.name,
         "gpus": [gpu.name for gpu in asked.gpus],
-        **settings,
+        **picked(asked, "counts", "engines", "dtypes", "kv_dtype", "input_len", "output_len"),
+        **picked(asked, "ttft_ms", "tpot_ms", "rate", "tuning", "sure"),
+        "percentiles": dict(asked.percentiles),
+        **conditions,
         "price": asdict(asked.price),
-        "electricity": electricity,
+        "electricity": asdict(asked.electricity) if asked.electricity else None,
     }
 
 
 def _records(ways: pd.DataFrame) -> list[JSON]:
     """Return rows as JSON; an unbounded limit is null."""
-    result = []
-    for row in ways.to_dict("records"):
-        result.append(
-            {
-                str(name): None if isinstance(value, float) and not math.isfinite(value) else value
-                for name, value in row.items()
-            }
-        )
-    return result
+    return records(
+        ways.astype(object).where(~ways.isin([math.inf, -math.inf]) & ways.notna(), None)
+    )

@@ -693,7 +693,7 @@ def styled(figure: go.Figure, height: int, legend: Look, **more: Any) -> go.Figu
     return _dressed(figure, _merged(look, more), axis)
 
 
-def dots(colour: str, size: Any, **more: Any) -> Look:
+def dots(colour: str | None, size: Any, **more: Any) -> Look:
     """Return the look of points."""
     return {"mode": "markers", "marker": {"color": colour, "size": size, **more}}
 

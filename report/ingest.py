@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -36,6 +37,7 @@ from .document import (
     lines,
     losses,
     picked,
+    records,
     rows,
     upcoming,
 )
@@ -49,11 +51,6 @@ _NAMED: Final = 10  # kernels without a class that are listed
 _WORDS: Final = 60  # columns for a kernel's name
 _KINDS: Final = 10  # operators and formats, and rejected rows, that a terminal shows
 _DEVICES: Final = 2  # devices named of an operator
-_PEAK_CAPTION: Final = (
-    "peak: share of a peak of the device (dense arithmetic, memory beyond the caches, caches) that "
-    "the least work of a row takes; time: the median; merged: further rows of the same kernel on "
-    "the same problem; spread: that of the repeats, of the time"
-)
 
 
 def ingest_document(
@@ -78,14 +75,15 @@ def ingest_document(
     """
     parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
-    refused = []
-    if examples is not None and len(examples):
-        refused = [example_table(examples)]
-    above = []
+    refused = [] if examples is None or examples.empty else [example_table(examples)]
+    measured = [profile_table(profile), size_table(profile)] if profile else []
     if above_peak is not None and len(above_peak):
-        above = [peak_table(above_peak)]
+        measured.append(peak_table(above_peak))
     if irregular is not None and len(irregular):
-        above += [irregular_table(irregular)]
+        measured.append(irregular_table(irregular))
+    surveyed = []
+    if tables:
+        surveyed = [counted_table(tables), held_table(tables), doubtful_table(tables)]
     medium: Medium = "both" if traces or profile or tables else "page"
     return Document(
         opening=[
@@ -93,16 +91,8 @@ def ingest_document(
         ],
         sections=[
             Section("Traces", [table(traces) for table in parts if traces]),
-            Section(
-                "Tables",
-                [counted_table(tables), held_table(tables), doubtful_table(tables)]
-                if tables
-                else [],
-            ),
-            Section(
-                "Measurements",
-                [profile_table(profile), size_table(profile), *above] if profile else above,
-            ),
+            Section("Tables", surveyed),
+            Section("Measurements", measured),
             Section(
                 "Rejected rows and remarks",
                 [*refused, replace(lost, medium="page")],
@@ -130,12 +120,9 @@ def _next(
     catalogue = {gpu.name for gpu in all_gpus()}
     gpus = [name for name, _ in counts.most_common() if name in catalogue][:2]
     paired = any(set(gpus) <= set(one.devices) for one in profile)
-    names = [f"'{name}'" if " " in name else name for name in gpus[: 1 + paired]]
     steps = []
-    if names:
-        asked = f"--target {names[-1]}"
-        if len(names) > 1:
-            asked = f"--host {names[0]} {asked}"
+    if gpus:
+        asked = _as_pair(gpus[: 1 + paired])
         steps.append(f"flopcast train DATA {asked} learns from the measurements")
     if traces:
         steps.append("flopcast project TRACE --target GPU says how long a trace takes there")
@@ -151,11 +138,13 @@ def _first_pair(tables: Sequence[Surveyed]) -> str:
     op, engine = max(counts.index, key=lambda pair: (pair[0] == "gemm", counts[pair]))
     measured = rows[rows["op"].eq(op) & rows["engine"].eq(engine)]
     devices = measured.groupby("device", sort=False)["number"].sum().nlargest(2).index
+    return f"--where op={op} --where engine={engine} {_as_pair(list(devices)[::-1])}"
+
+
+def _as_pair(devices: Sequence[str]) -> str:
+    """Return the options for a target, the last of these, from the host before it, if there is one."""
     names = [f"'{name}'" if " " in name else name for name in devices]
-    asked = f"--target {names[0]}"
-    if len(names) > 1:
-        asked = f"--host {names[1]} {asked}"
-    return f"--where op={op} --where engine={engine} {asked}"
+    return " ".join([*(f"--host {name}" for name in names[:-1]), f"--target {names[-1]}"])
 
 
 def _surveyed(tables: Iterable[Surveyed]) -> pd.DataFrame:
@@ -213,7 +202,7 @@ def survey_json(tables: Sequence[Surveyed]) -> list[JSON]:
     for one in tables:
         rows = _surveyed([one]).drop(columns="op").rename(columns={"number": "rows"})
         counts = picked(one, "table", "op", "spikes", "doubles", "zeros", "apart")
-        result.append({**counts, "rows": rows.to_dict("records")})
+        result.append({**counts, "rows": records(rows)})
     return result
 
 
@@ -298,22 +287,10 @@ def profile_table(profile: Sequence[Profile]) -> Table:
     """Return a row per operator and number format: its rows, and how close they come to the peaks."""
     body = []
     for one in profile:
-        body.append(
-            (
-                one.op,
-                one.dtype or NONE,
-                few(one.devices, _DEVICES),
-                f"{one.rows:,}",
-                f"{one.duplicates:,}",
-                duration(one.duration_us[1]),
-                *(share(part) for part in one.share or [None] * 3),
-                f"{one.repeats:,.0f}",
-                share(one.spread),
-            )
-        )
-    numbers = ("rows", "merged", "time", "peak: least", "median", "most", "repeats", "spread")
-    heads = columns("operator", "format", "devices", numbers=numbers)
-    return _cut(Table(heads, rows(body), "measurements", _PEAK_CAPTION))
+        least, median, most = one.share or [None] * 3
+        shares = {"least": least, "median": median, "most": most}
+        body.append({**vars(one), **shares, "time_us": one.duration_us[1]})
+    return _cut(laid_out("ingest-profile", body, devices=partial(few, limit=_DEVICES)))
 
 
 def size_table(profile: Sequence[Profile]) -> Table:
@@ -425,9 +402,7 @@ def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, the longest total time first."""
     heads = columns("kernel", "operator", numbers=("activities", "time, ms", "share"))
     title = "kernels without an operator class"
-    parts = [trace.unclassified for trace in traces if len(trace.unclassified)]
-    if not parts:
-        return Table(heads, (), title)
+    parts = [trace.unclassified for trace in traces]
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     by = pd.concat(parts, ignore_index=True).groupby(["name", "op_name"], sort=False)
     sums = by[["count", "duration_us"]].sum()
@@ -452,15 +427,14 @@ def finding_table(traces: Sequence[Overview]) -> Table:
     for trace in traces:
         for finding in trace.findings:
             cases.setdefault(finding.code, []).append((trace, finding))
-    first = {code: traces_of[0][1] for code, traces_of in cases.items()}
     total = sum(trace.kernel_us for trace in traces)
     shown = []
-    for finding in by_severity(list(first.values())):
+    for finding in by_severity([traces_of[0][1] for traces_of in cases.values()]):
         traces_of = cases[finding.code]
-        count = sum(trace_finding.count for _, trace_finding in traces_of)
-        where = f"{finding.source or traces_of[0][0].label}" + (
-            f"; {len(traces_of)} traces" if len(traces_of) > 1 else ""
-        )
+        count = sum(one.count for _, one in traces_of)
+        where = finding.source or traces_of[0][0].label
+        if len(traces_of) > 1:
+            where += f"; {len(traces_of)} traces"
         severity = Cell(finding.severity, _TONES[finding.severity])
         kernel_us = [
             trace.kernel_us * one.share for trace, one in traces_of if one.share is not None

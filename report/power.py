@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -47,7 +47,18 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import ABOVE, BASELINE, NEUTRAL, OTHERS, SELECTED, dots, panels, stroke, styled
+from .figures import (
+    ABOVE,
+    BASELINE,
+    NEUTRAL,
+    OTHERS,
+    SELECTED,
+    dots,
+    panels,
+    stroke,
+    styled,
+    titled,
+)
 from .formats import escape, formatted, significant
 from .layouts import laid_out
 from .static_figures import Drawing
@@ -117,14 +128,11 @@ def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
 
 def plan_json(chosen: Plan) -> JSON:
     """Return the protocol for machines; without a published row its figures are null."""
-    row = chosen.row
+    none = dict.fromkeys(("runs", "margin", "log_every_us"))
     return {
         "schema": SCHEMA,
-        "kernel_us": chosen.kernel_us,
-        "interval_us": chosen.interval_us,
-        "runs": row and row.runs,
-        "margin": row and row.margin,
-        "log_every_us": row and row.log_every_us,
+        **picked(chosen, "kernel_us", "interval_us"),
+        **(picked(chosen.row, *none) if chosen.row else none),
         **picked(
             chosen,
             "logs",
@@ -147,24 +155,15 @@ def record_document(recorded: Recorded) -> Document:
     """Return how each kernel was recorded, how its power changed with longer trains, and the next command."""
     cells, advice = [], []
     for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
-        unthrottled = str(one.unthrottled)
-        if one.unthrottled is None:
+        unthrottled = one.unthrottled
+        if unthrottled is None:
             unthrottled = f"all of {one.searched}"
-        lag = math.nan if one.lag_us is None else one.lag_us
-        counts = (one.runs, one.executions, one.steady_from)
-        times = significant(one.kernel_us), significant(lag)
-        cells.append((one.kernel, *times, *map(str, counts), unthrottled))
+        cells.append({**vars(one), "unthrottled": unthrottled})
         for note in chosen.advice:
             if note.code != "power-plan-lag-unknown":
                 advice.append(f"{one.kernel}: {note!r}")
     for one in recorded.protocols:
         advice += [f"{one.kernel}: {line}" for line in _apart_from_plan(one)]
-    numbers = ["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"]
-    caption = (
-        "lag: with which the read power follows the kernel's, measured; executions: of each run; "
-        "steady from: the execution from which power is steady; unthrottled: the most executions "
-        "back to back before power falls, of those searched"
-    )
     clocks = ""
     if recorded.clocks:
         clocks = f" --clocks {recorded.out / 'clocks.csv'}"
@@ -179,9 +178,8 @@ def record_document(recorded: Recorded) -> Document:
         f"Power recorded with {recorded.logger}, a window of {recorded.interval_us:g} µs: "
         f"{recorded.readings} readings"
     )
-    heads = columns("kernel", numbers=numbers)
     return Document(
-        opening=[Table(heads, rows(cells), title=title, caption=caption)],
+        opening=[laid_out("power-recorded", cells, {"title": title})],
         closing=[lines([*resumed, *advice]), lines([command], "answer")],
         data={
             "schema": SCHEMA,
@@ -310,13 +308,9 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
 
 def _headline(one: KernelPower, level: float) -> Headline:
     """Return the power and energy of a kernel beside the reading of one steady execution."""
-    part = one.components.get(TOTAL) or next(iter(one.components.values()))
-    name = ""
+    part, name, rival = one.components[_main(one)], "", ""
     if part.component != TOTAL:
         name = f" of {part.component}"
-    rival = ""
-    if part.sse is not None:
-        rival = f"one execution reads {significant(part.sse.mean_w)} W"
     said, energy = f"while it runs, {significant(one.kernel_us)} µs", part.energy
     if np.isfinite(energy.energy_j):
         bounds = f"{significant(1e3 * energy.lower_j)} – {significant(1e3 * energy.upper_j)} mJ"
@@ -325,6 +319,7 @@ def _headline(one: KernelPower, level: float) -> Headline:
             f"interval {bounds})"
         )
     if part.sse is not None:
+        rival = f"one execution reads {significant(part.sse.mean_w)} W"
         said += f". One execution's reading, taken for it, errs by {part.sse_error_percent:+.1f} %"
     return Headline(one.kernel, f"{significant(part.ssp.mean_w)} W{name}", rival, f"{said}.")
 
@@ -376,15 +371,13 @@ def deconvolved_words(name: str, part: ComponentPower) -> str:
     """Say what the deconvolved curve of a component resolves."""
     deconvolved = part.deconvolved
     assert deconvolved is not None
-    if deconvolved.parameters < 2:
-        resolved = "only its level is resolved"
-    else:
+    resolved = "only its level is resolved"
+    if deconvolved.parameters >= 2:
         resolved = f"about {deconvolved.parameters:.0f} parameters resolved"
-    mean, peak = (
-        significant(power) for power in (deconvolved.power_w.mean(), deconvolved.power_w.max())
-    )
+    power_w = deconvolved.power_w
     return (
-        f"{name}, window removed: {mean} W on average, {peak} W at most; "
+        f"{name}, window removed: {significant(power_w.mean())} W on average, "
+        f"{significant(power_w.max())} W at most; "
         f"{resolved} from {deconvolved.readings} readings of {deconvolved.runs} runs"
     )
 
@@ -556,7 +549,6 @@ def _short(values: np.ndarray) -> list[float]:
 BAR: Final = 46  # height of a kernel's bar with its name above it, pixels
 COLOURS: Final = {"xcd": SELECTED, "iod": OTHERS[2], "hbm": OTHERS[0]}
 """Colours of the usual components; others take the rest."""
-_NAME: Final = Column("kernel", "prose", least=12)
 _LONGEST: Final = 50  # signs of a name above a bar that a telephone has room for
 
 
@@ -594,10 +586,7 @@ def _throughput(lessons: Lessons) -> Table:
 
 def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     """Return a bar per kernel, its components stacked; the total, a mark, where the log has components beside it."""
-    every_name = []
-    for kernel in kernels:
-        every_name.extend(kernel.components)
-    names = list(dict.fromkeys(every_name))
+    names = list(dict.fromkeys(chain.from_iterable(one.components for one in kernels)))
     parts = [name for name in names if name != TOTAL] or names
     place, figure = np.arange(len(kernels)), Drawing()
     hover = [escape(one.kernel) for one in kernels]
@@ -640,11 +629,15 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
             font={"size": 12},
             showarrow=False,
         )
-    figure.update_layout(barmode="stack")
-    figure.update_xaxes(title_text="W", rangemode="tozero")
     figure.update_yaxes(range=[len(kernels) - 0.6, -0.85], showticklabels=False, showgrid=False)
-    legend = {**ABOVE, "y": 1, "traceorder": "normal"}
-    return styled(figure, BAR * len(kernels) + 110, legend).update_layout(margin={"l": 12})
+    return styled(
+        figure,
+        BAR * len(kernels) + 110,
+        {**ABOVE, "y": 1, "traceorder": "normal"},
+        barmode="stack",
+        margin={"l": 12},
+        xaxis=titled("W", rangemode="tozero"),
+    )
 
 
 def _watts(kernels: Sequence[KernelPower], name: str) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -42,19 +42,20 @@ from .document import (
     Row,
     Section,
     Table,
+    Tone,
     columns,
     lines,
+    picked,
     remarked,
-    rows,
 )
-from .formats import NONE, alike, counted, figure, formatted, has_value, percent, share, significant
+from .formats import NONE, alike, counted, figure, has_value, percent, share
+from .layouts import laid_out
 from .training import metric, speedup_parts, title
 
 SHOWN = 10  # first rows that are kept where all are written to a file
-# rows and causes on a terminal; columns of text for a workload
-_ROWS = 6
-_CAUSES = 3
-_WORKLOAD = 48
+_ROWS, _CAUSES = 6, 3  # on a terminal
+_WORKLOAD = 48  # columns of text for a workload
+_ENDS: Final = ("predicted", "lower", "upper")
 _ALWAYS = ("op", "dtype_a", "source")
 ABOUT: Final = ("target", "metric", "level", "basis")
 """Columns that say of every row what is predicted of it, and how its interval is to be read."""
@@ -223,12 +224,10 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     Unless the `whole` is written elsewhere, a terminal says how to write all rows.
     """
     middle = f"median {figure(report['median_predicted'])} ({metric(report)})"
-    width = report["median_relative_width"]
-    spread = f"{100 * report['level']:g} % intervals: " + (
-        "no bound known at this level, or of such rows"
-        if width is None
-        else f"median width {share(width)}"
-    )
+    width = "no bound known at this level, or of such rows"
+    if report["median_relative_width"] is not None:
+        width = f"median width {share(report['median_relative_width'])}"
+    spread = f"{100 * report['level']:g} % intervals: {width}"
     more = f"These are the first of {len(frame):,} rows: --out FILE.csv writes them all"
     return Document(
         title=f"{title(report)}: {metric(report)}, by {report['model']}",
@@ -265,37 +264,24 @@ def stated_error(stated: Mapping[str, Any]) -> str:
 
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     """Return the first rows: the workload, what the host measured, the prediction and its interval."""
+    names = dict(zip(prediction_columns(report["metric"]).values(), _ENDS, strict=True))
+    words = {}
     if report["host"] is not None and report["metric"] in frame:
-        measured = report["metric"]
-    else:
-        measured = None
-    figures = (*([measured] if measured else []), *prediction_columns(report["metric"]).values())
-    hosts = list[str]()
+        names = {report["metric"]: str(report["host"]), **names}
     if Comparison.means_all(report["host"]):
-        hosts = ["device"]
+        words["device"] = "on"
+        names = {name: head if head in _ENDS else "measured" for name, head in names.items()}
     body = []
     for row in frame.head(_ROWS).to_dict("records"):
-        body.append(
-            Row(
-                (
-                    workload(row),
-                    *(row[name] for name in hosts),
-                    *(figure(row[name]) for name in figures),
-                    row["reason"],
-                ),
-                "warning" if row["reason"] else "",
-            )
-        )
-    numbers = (["measured" if hosts else str(report["host"])] if measured else []) + [
-        "predicted",
-        "lower",
-        "upper",
-    ]
+        cells = (*(row[name] for name in words), *(figure(row[name]) for name in names))
+        tone: Tone = "warning" if row["reason"] else ""
+        body.append(Row((workload(row), *cells, row["reason"]), tone))
     heads = (
         Column("workload", "cut", most=_WORKLOAD),
-        *columns(*(["on"] if hosts else []), numbers=numbers),
+        *columns(*words.values(), numbers=[*names.values()]),
+        Column("unlike training, or not predicted", "cut"),
     )
-    return Table((*heads, Column("unlike training, or not predicted", "cut")), body)
+    return Table(heads, body)
 
 
 def _counts(report: Report) -> Iterator[Fact]:
@@ -314,9 +300,11 @@ def _counts(report: Report) -> Iterator[Fact]:
     for basis, words in BASES.items():
         if count := report["basis"].get(basis):
             yield Fact(f"{count:,}", words)
-    named = list(report["causes"].items())
-    others = sum(count for _, count in named[_CAUSES:])
-    for why, count in [*named[:_CAUSES], *([("other reasons", others)] if others else [])]:
+    named = Counter(report["causes"])
+    shown = dict(named.most_common(_CAUSES))
+    if len(named) > _CAUSES:
+        shown["other reasons"] = named.total() - sum(shown.values())
+    for why, count in shown.items():
         yield Fact(f"{count:,}", f"– {why}", "warning")
 
 
@@ -356,7 +344,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-_SHOWN: Final = 10  # rows of tables on a terminal
 _DEEPER: Final = "\u00a0" * 4  # blanks that pages keep too
 _KINDS: Final = {
     "shape": "model of the shape alone",
@@ -421,19 +408,17 @@ class Explained:
 def explanation_document(explained: Explained) -> Document:
     """Return the reasons of a prediction, for terminal, page and machines."""
     unit = quantity(explained.metric).unit
-    rule = explained.rule if explained.rule in explained.laws else None
-    predicted, *law = alike(
-        explained.answer["predicted"], *([explained.laws[rule]] if rule else [])
-    )
-    rival = f"{rule}: {law[0]} {unit}" if rule else ""
-    cells = [
-        (name, text, formatted(explained.answer["predicted"] / value if value else None, "{:.3f}"))
-        for (name, value), text in zip(
-            explained.laws.items(), alike(*explained.laws.values()), strict=True
-        )
-    ]
-    heads = columns("law or simple rule", numbers=(f"says, {unit}", "prediction / law"))
-    laws = Table(heads, rows(cells), "against the laws", name="laws")
+    law = explained.laws.get(explained.rule or "")
+    predicted, by_rule = alike(explained.answer["predicted"], law)
+    rival = "" if law is None else f"{explained.rule}: {by_rule} {unit}"
+    says = alike(*explained.laws.values())
+    said = []
+    for (name, value), text in zip(explained.laws.items(), says, strict=True):
+        ratio = explained.answer["predicted"] / value if value else None
+        said.append({"law": name, "says": text, "ratio": ratio})
+    laws = laid_out("explanation-laws", said, {"unit": unit})
+    neighbours = laid_out("explanation-neighbours", explained.neighbours, {"unit": unit})
+    features = laid_out("explanation-features", explained.features, tone=_outside)
     return Document(
         title=explained.workload,
         lead=f"predicted by {explained.model}: {quantity(explained.metric).label}",
@@ -447,18 +432,12 @@ def explanation_document(explained: Explained) -> Document:
                 "What each part of the model adds", [_parts(explained, unit)], "parts", "Parts"
             ),
             Section("Against the laws", [laws], "laws", "Laws"),
-            Section(
-                "Nearest trained rows", [_neighbours(explained, unit)], "neighbours", "Neighbours"
-            ),
-            Section(
-                "Features, the most unusual first", [_features(explained)], "features", "Features"
-            ),
+            Section("Nearest trained rows", [neighbours], "neighbours", "Neighbours"),
+            Section("Features, the most unusual first", [features], "features", "Features"),
         ],
         data={
             "schema": SCHEMA,
-            "workload": explained.workload,
-            "metric": explained.metric,
-            "model": explained.model,
+            **picked(explained, "workload", "metric", "model"),
             **explained.answer,
             "model_alone": explained.alone,
             "statement": sentence(explained),
@@ -511,75 +490,24 @@ def sentence(explained: Explained) -> str:
         nearest = explained.neighbours.iloc[0]
         text += (
             f". The nearest trained row took {figure(nearest['observed'])} {unit}, predicted out "
-            "of fold with an "
+            f"of fold with an error of {percent(nearest['ape'])}"
         )
-        text += f"error of {percent(nearest['ape'])}"
     return f"{text}."
 
 
 def _parts(explained: Explained, unit: str) -> Table:
     *values, alone = alike(*(part.value for part in explained.parts), explained.alone)
-    cells = [
-        (
-            _DEEPER * part.depth + _KINDS[part.kind],
-            part.name or ("at least" if part.kind == "term" else NONE),
-            value,
-            formatted(part.weight, "{:.2f}"),
-            formatted(part.factor, "× {:.3f}"),
-        )
-        for part, value in zip(explained.parts, values, strict=True)
-    ]
-    shown = [*rows(cells), Row(("together", explained.model, alone, "", ""), "strong")]
-    heads = (
-        Column("part", "name"),
-        Column("name", "cut"),
-        *columns(numbers=(f"says, {unit}", "weight", "factor")),
-    )
-    caption = (
-        "Members are mixed as weighted geometric means; terms add up; a residual multiplies its "
-        "base."
-    )
-    return Table(heads, shown, "what each part of the model adds", caption, name="parts")
+    shown = []
+    for part, value in zip(explained.parts, values, strict=True):
+        kind = _DEEPER * part.depth + _KINDS[part.kind]
+        name = part.name or ("at least" if part.kind == "term" else NONE)
+        facts = picked(part, "weight", "factor")
+        shown.append({"part": kind, "name": name, "says": value, **facts})
+    table = laid_out("explanation-parts", shown, {"unit": unit})
+    together = Row(("together", explained.model, alone, "", ""), "strong")
+    return replace(table, rows=[*table.rows, together])
 
 
-def _neighbours(explained: Explained, unit: str) -> Table:
-    cells = [
-        (
-            row["group"],
-            significant(row["observed"]),
-            significant(row["predicted"]),
-            percent(row["ape"]),
-            formatted(row["apart"], "{:.2f} x"),
-            row["source"],
-        )
-        for row in explained.neighbours.to_dict("records")
-    ]
-    numbers = (f"measured, {unit}", f"predicted, {unit}", "error", "apart")
-    heads = (*columns("group", numbers=numbers), Column("file and line", "place"))
-    caption = (
-        "Nearest by what the laws say of them, those of the same group first; predicted by fits "
-        "that had not seen them."
-    )
-    return Table(
-        heads, rows(cells), "nearest trained rows", caption, shown=_SHOWN, name="neighbours"
-    )
-
-
-def _features(explained: Explained) -> Table:
-    cells = [
-        Row(
-            (
-                str(row["feature"]),
-                figure(row["value"]),
-                figure(row["low"]),
-                figure(row["high"]),
-                formatted(None if not has_value(row["place"]) else 100 * row["place"], "{:.0f} %"),
-            ),
-            "warning" if row["distance"] > 0 else "",
-        )
-        for row in explained.features.to_dict("records")
-    ]
-    heads = columns(
-        "feature", numbers=("value", "least trained", "most trained", "place in the range")
-    )
-    return Table(heads, cells, "features, the most unusual first", shown=_SHOWN, name="features")
+def _outside(row: Mapping[str, Any]) -> Tone:
+    """Return the tone of a feature, which stands out where it lies outside the trained range."""
+    return "warning" if row["distance"] > 0 else ""

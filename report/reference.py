@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pandas as pd
@@ -11,7 +12,19 @@ from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
 from ..operators.operators import ALIASES, OPS
 from ..output import SCHEMA
-from .document import JSON, Cell, Column, Document, Row, Section, Table, columns, lines, rows
+from .document import (
+    JSON,
+    Cell,
+    Column,
+    Document,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    picked,
+    rows,
+)
 from .formats import NONE, share
 from .wording import wording
 
@@ -92,10 +105,7 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         body.append(
             (figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios))
         )
-    others_heads = []
-    for gpu in others:
-        others_heads.extend((gpu.name, "ratio"))
-    heads = [first.name, *others_heads]
+    heads = [first.name, *chain.from_iterable((gpu.name, "ratio") for gpu in others)]
     title = " · ".join(gpu.name for gpu in gpus)
     return Table(columns("figure", "unit", numbers=heads), rows(body), title, "Peaks are dense.")
 
@@ -122,20 +132,12 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
             of_peak = "" if part is None else share(part, 0)
             words = (row.method, row.conditions, row.source, row.confidence)
             body.append((gpu.name, row.metric, _number(row.value), row.unit, of_peak, *words))
-    numbers = {"value", "of peak"}
     heads = (
-        "GPU",
-        "metric",
-        "value",
-        "unit",
-        "of peak",
-        "method",
-        "conditions",
-        "source",
-        "confidence",
+        *columns("GPU", "metric", numbers=["value"]),
+        *columns("unit", numbers=["of peak"]),
+        *columns("method", "conditions", "source", "confidence"),
     )
-    kinds = tuple(Column(head, "number" if head in numbers else "words") for head in heads)
-    return Table(kinds, rows(body), "Measured by others")
+    return Table(heads, rows(body), "Measured by others")
 
 
 def gpus_json(gpus: Iterable[GPU]) -> JSON:
@@ -144,21 +146,17 @@ def gpus_json(gpus: Iterable[GPU]) -> JSON:
     ``gpus`` are as `GPU.to_dict`, the peaks flat under ``peaks``; ``units`` are by figure,
     ``sources`` by key.
     """
-    listed = list(gpus)
-    used = set()
-    for gpu in listed:
-        for source in gpu.sources:
-            used.add(_source_key(source))
-    listed_json = []
-    for entry in listed:
-        listed_json.append(
-            {key: value for key, value in entry.to_dict().items() if not key.startswith("peak_")}
-            | {key: getattr(entry, key) for key in FIGURES}
-            | {"peaks": {key: entry.peaks.get(key) for key in _peak_keys([entry])}}
+    used, listed = set[str](), list[JSON]()
+    for gpu in gpus:
+        used.update(map(_source_key, gpu.sources))
+        listed.append(
+            {key: value for key, value in gpu.to_dict().items() if not key.startswith("peak_")}
+            | picked(gpu, *FIGURES)
+            | {"peaks": {key: gpu.peaks.get(key) for key in _peak_keys([gpu])}}
         )
     return {
         "schema": SCHEMA,
-        "gpus": listed_json,
+        "gpus": listed,
         "units": {figure.key: figure.unit for figure in (*PEAKS.values(), *FIGURES.values())},
         "sources": {key: vars(source) for key, source in sources().items() if key in used},
     }
@@ -193,11 +191,7 @@ def _number(value: float | None) -> str | Cell:
 
 def _interleave(values: Sequence[str | Cell], ratios: Sequence[str | Cell]) -> list[str | Cell]:
     """Return the first value, then each other value followed by its ratio."""
-    pairs = zip(values[1:], ratios, strict=True)
-    cells = []
-    for pair in pairs:
-        cells.extend(pair)
-    return [values[0], *cells]
+    return [values[0], *chain.from_iterable(zip(values[1:], ratios, strict=True))]
 
 
 def _source_key(source: str) -> str:
@@ -217,10 +211,8 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     if op:
         of_each = {op: table}
     else:
-        of_each = {
-            str(key): columns_of.droplevel("op")
-            for key, columns_of in table.groupby("op", sort=False)
-        }
+        groups = table.groupby("op", sort=False)
+        of_each = {str(name): columns_of.droplevel("op") for name, columns_of in groups}
     data = {
         "schema": SCHEMA,
         "operators": [
@@ -237,21 +229,13 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     }
     if op is None:
         body = []
-        for (
-            name,
-            columns_of,
-        ) in (
-            of_each.items()
-        ):  # the dimensions it needs with an example, those it may have, its other names
+        # the dimensions it needs with an example, those it may have, its other names
+        for name, columns_of in of_each.items():
             dims = columns_of.loc[list(OPS[name].dims)]
-            needed = [
-                f"{column}={value}" for column, value in dims["example"][dims["required"]].items()
-            ]
+            examples = dims["example"][dims["required"]].items()
+            needed = [f"{column}={value}" for column, value in examples]
             defaults = dims["default"][~dims["required"]].items()
-            may = [
-                f"{column}={_shown(value)}" if _shown(value) else str(column)
-                for column, value in defaults
-            ]
+            may = [f"{column}={_shown(value)}".rstrip("=") for column, value in defaults]
             public = [word for word in _names(name) if not word.startswith("_")]
             body.append((name, " ".join(needed), " ".join(may), " ".join(public)))
         heads = (Column("op", "name"), *columns("needs, for example", "may have", "also called"))
@@ -270,14 +254,8 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     listed = []
     for column, row in table.iterrows():
         needed_or_not = "needed" if row["required"] else ""
-        cells = (
-            str(column),
-            needed_or_not,
-            row["unit"],
-            _shown(row["default"]),
-            _shown(row["example"]),
-            row["also"],
-        )
+        figures = _shown(row["default"]), _shown(row["example"])
+        cells = (str(column), needed_or_not, row["unit"], *figures, row["also"])
         listed.append(Row(cells, "" if row["required"] else "soft"))
     heads = (Column("column", "name"), *columns("", "unit", "default", "example", "also read as"))
     names = ", ".join(_names(op))

@@ -113,9 +113,11 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     metrics, path = read_metrics(folder), folder / PREDICTIONS
     try:
         with whole_parquet(path) as file:
-            entries = sum(
-                len(cv.get("baselines") or []) + len(cv.get("models") or []) for cv in metrics["cv"]
-            )
+            laws, models = list[str](), list[str]()
+            for cv in metrics["cv"]:
+                laws += [str(row["name"]) for row in cv.get("baselines") or []]
+                models += [str(row["name"]) for row in cv.get("models") or []]
+            entries = len(laws) + len(models)
             if not 0 < file.metadata.num_rows <= entries * (metrics["data"].get("n") or 0):
                 raise ValueError(
                     f"{file.metadata.num_rows:,} rows, which are not those of {METRICS}"
@@ -124,14 +126,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 name for name in (*NUMBERS, *TEXTS) if name not in file.schema_arrow.names
             ]:
                 raise ValueError(f"it lacks {few(missing)}")
-            laws = set()
-            for cv in metrics["cv"]:
-                for row in cv.get("baselines") or []:
-                    laws.add(str(row["name"]))
-            kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | {
-                "row": pa.int64(),
-                "fold": pa.int64(),
-            }
+            kinds = dict.fromkeys((*NUMBERS, *laws), pa.float64())
+            kinds |= dict.fromkeys(("row", "fold"), pa.int64())
             table = whole_table(file, path, TRACE_BYTES, once=True)
             for place, name in enumerate(table.column_names):
                 if name in (*TEXTS, "source"):  # each text once, as `Competition.table` has it
@@ -156,14 +152,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 raise ValueError(f"its rows are not those of {METRICS}")
             if predictions.duplicated(["scheme", "model", "row"]).any():
                 raise ValueError("a model predicts a row twice")
-            names = set()
-            for cv in metrics["cv"]:
-                for row in (cv.get("baselines") or []) + cv["models"]:
-                    names.add(str(row["name"]))
-            if (
-                metrics["model"]["name"] not in (models := set(predictions["model"]))
-                or not models <= names
-            ):
+            predicted = set(predictions["model"])
+            if metrics["model"]["name"] not in predicted or not predicted <= {*laws, *models}:
                 raise ValueError(f"its models are not those of {METRICS}")
             return metrics, predictions
     except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
@@ -177,10 +167,9 @@ def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts as categories."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        kind = column.type.value_type
-    else:
-        kind = column.type
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         column = column.cast(pa.string())
     if pa.types.is_dictionary(column.type):
@@ -263,14 +252,8 @@ def ordered(cv: Metrics) -> list[tuple[Metrics, str]]:
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
 
     def rank(row: Metrics) -> tuple[bool, bool, float, float, str]:
-        left = row.get("left") or {}
-        return (
-            bool(row.get("error")),
-            bool(left),
-            _error(row),
-            left.get("times") or 0.0,
-            row["name"],
-        )
+        left, failed = row.get("left") or {}, bool(row.get("error"))
+        return failed, bool(left), _error(row), left.get("times") or 0.0, row["name"]
 
     models = sorted(cv.get("models") or [], key=rank)
     baselines = [(row, kinds.get(row["name"], "baseline")) for row in cv.get("baselines") or []]
@@ -281,7 +264,7 @@ def ordered(cv: Metrics) -> list[tuple[Metrics, str]]:
 
 def reference(cv: Metrics) -> Metrics | None:
     """Return the baseline to compare with: FLOPS scaling, else the first without fitting, else the first."""
-    scored = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
+    scored = _scored(cv)
     named = [row for row in scored if row["name"] == ANALYTIC]
     analytic = [row for row in scored if row.get("space") == "no fitting"]
     return next(iter([*named, *analytic, *scored]), None)
@@ -292,22 +275,25 @@ def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) 
 
     They are among the `predictions` of the same scheme.
     """
-    joined = rows
-    for name in names if len(rows) else ():
-        predicted = predictions[
-            (predictions["scheme"] == rows["scheme"].iloc[0]) & (predictions["model"] == name)
-        ]
+    if rows.empty:
+        return rows
+    of_scheme = predictions[predictions["scheme"] == rows["scheme"].iloc[0]]
+    joined = {}
+    for name in names:
+        predicted = of_scheme[of_scheme["model"] == name].set_index("row")["predicted"]
         if len(predicted):
-            joined = joined.assign(
-                **{name: rows["row"].map(predicted.set_index("row")["predicted"])}
-            )
-    return joined
+            joined[name] = rows["row"].map(predicted)
+    return rows.assign(**joined)
 
 
 def simplest(cv: Metrics) -> Metrics | None:
     """Return the best simple rule: the baseline of the smallest E_out; None where none has one."""
-    scored = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
-    return min(scored, key=_error, default=None)
+    return min(_scored(cv), key=_error, default=None)
+
+
+def _scored(cv: Metrics) -> list[Metrics]:
+    """Return the baselines that have an error."""
+    return [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
 
 
 def _error(row: Metrics) -> float:

@@ -153,12 +153,8 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         parts.append(part)
     remarks.sort(key=lambda line: _REMARKS.index(line.tone))
     said = [Line(_cut(line.text, console.width), line.tone) for line in remarks[:remarked]]
-    fixed = [
-        part
-        for place, part in enumerate(parts)
-        if not len(opening) <= place < len(opening) + len(rest)
-    ]
-    fixed = [part for part in fixed if not isinstance(part, Table)]
+    outer = (*parts[: len(opening)], *parts[len(opening) + len(rest) :])
+    fixed = [part for part in outer if not isinstance(part, Table)]
     room = SCREEN - 2 - len(said) - _lines(Document(document.title, document.lead, fixed), console)
     shown, tables, rows_left = list[Part](), 0, 0
     for place, part in enumerate(parts):
@@ -167,11 +163,7 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         elif isinstance(part, Table):
             fitting, needed = _fitting(part, room - bool(part.title), console)
             if fitting is None and place < len(opening) and part.rows:  # of the answer itself
-                fitting = replace(
-                    part,
-                    shown=min(3, len(part.rows)),
-                    rest=None,
-                )
+                fitting = replace(part, shown=min(3, len(part.rows)), rest=None)
                 needed = _lines(Document(opening=[fitting]), console)
             room -= bool(part.title) + needed
             shown += [fitting] if fitting else []
@@ -190,16 +182,15 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         ):
             return other
     cut = sum(line.text != whole.text for line, whole in zip(said, remarks, strict=False))
-    charts = sum(isinstance(part, Chart) and not part.asked for part in parts)
-    held = (
-        (tables, "table"),
-        (rows_left, "row"),
-        (charts, "chart"),
-        (len(remarks) - len(said) + cut, "remark"),
-    )
-    more = ", ".join(counted(count, noun) for count, noun in held if count)
-    last = Lines([*said, *([Line(f"More with --all: {more}", "soft")] if more else [])])
-    return replace(document, opening=shown, sections=[], closing=[last])
+    held = {
+        "table": tables,
+        "row": rows_left,
+        "chart": sum(isinstance(part, Chart) and not part.asked for part in parts),
+        "remark": len(remarks) - len(said) + cut,
+    }
+    if more := ", ".join(counted(count, noun) for noun, count in held.items() if count):
+        said.append(Line(f"More with --all: {more}", "soft"))
+    return replace(document, opening=shown, sections=[], closing=[Lines(said)])
 
 
 def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, int]:
@@ -247,15 +238,16 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
 
     Three and more of one folder are named after it.
     """
-    *first, last = map(str, paths)
-    if len(first) > 1 and len({path.parent for path in paths}) == 1:
-        folder = paths[0].parent
-        names = f"{folder}: {', '.join(path.name for path in paths[:-1])} and {paths[-1].name}"
-    else:
-        names = " and ".join(filter(None, (", ".join(first), last)))
+    names, folder = [*map(str, paths)], ""
+    if len(paths) > 2 and len({path.parent for path in paths}) == 1:
+        names, folder = [path.name for path in paths], f"{paths[0].parent}: "
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     held = "" if rows is None else f" ({counted(rows, 'row')})"
     console.print(
-        files.visible(f"Wrote {names}{held}"), markup=False, highlight=False, soft_wrap=True
+        files.visible(f"Wrote {folder}{listed}{held}"),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -264,9 +256,7 @@ def _blocks(
 ) -> Iterator[RenderableType]:
     heads = ((document.title, "bold"), (document.lead, ""))
     yield from (Text(files.visible(text), style) for text, style in heads if text)
-    sections = []
-    for section in document.sections:
-        sections.extend(section.parts)
+    sections = chain.from_iterable(section.parts for section in document.sections)
     for part in (*document.opening, *sections, *document.closing):
         yield from rendered(part, console, shown)
 
@@ -285,11 +275,7 @@ def rendered(
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for fact in part.facts:
-            grid.add_row(
-                Text(fact.value),
-                Text(fact.words),
-                style=_style(fact.tone),
-            )
+            grid.add_row(Text(fact.value), Text(fact.words), style=_style(fact.tone))
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
         about = f"{part.about} — " if part.about else ""
@@ -364,9 +350,9 @@ def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: 
             texts.append(cell.text if isinstance(cell, Cell) else cell)
         lines = chain.from_iterable(text.split("\n") for text in (head, *texts))
         widest = max(map(cell_len, lines))
-        widths.append(
-            widest if column.kind in ("name", "number") else column.least or min(widest, _FOLDED)
-        )
+        if column.kind not in ("name", "number"):
+            widest = column.least or min(widest, _FOLDED)
+        widths.append(widest)
     return sum(widths) + gap * len(widths) + 1
 
 

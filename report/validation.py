@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from math import isnan
 from typing import Final
 
@@ -40,6 +41,7 @@ from .document import (
     Section,
     Table,
     Tone,
+    columns,
     lines,
     losses,
     picked,
@@ -57,6 +59,7 @@ from .figures import (
     stroke,
     styled,
     thinned,
+    titled,
 )
 from .formats import counted, escape, figure, formatted
 from .predictions import workload
@@ -65,8 +68,7 @@ from .static_figures import Drawing
 QUESTION: Final = "Does linear scaling hold?"
 COLUMNS: Final = (
     Column("class / law", "name"),
-    *(Column(head, "number") for head in ("median [90 %]", "slope [95 %]", "scatter", "E_out")),
-    Column("verdict", "prose"),
+    *columns(numbers=("median [90 %]", "slope [95 %]", "scatter", "E_out"), prose=["verdict"]),
 )
 _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.HOLDS: "good",
@@ -104,21 +106,17 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
         "within the margin"
     )
     drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
-    classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
+    said = (conclusion(one) for one in result.classes[1:] if one.judged)
+    classes = lines(said, "list", medium="page")
     lost = losses(result.rejected, [*map(repr, result.notes)], first=result.rejected_at)
     pooled = result.classes[0]
     answer = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
     head = Headline("all rows", answer)
-    if (
-        pooled.explanations
-    ):  # what errs least out of sample beside the first law; beneath, the verdict
-        best, first = pooled.explanations[0], pooled.laws[0].law
-        rival = next(
-            (f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first),
-            "",
-        )
-        best_error, rival = f"{best.law}: {_percent(best.mape)}", "" if best.law == first else rival
-        head = Headline("error out of sample, all rows", best_error, rival, answer)
+    if pooled.explanations:  # what errs least, beside the first law; beneath, the verdict
+        errors = {one.law: f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations}
+        best = errors.pop(pooled.explanations[0].law)
+        rival = errors.get(pooled.laws[0].law, "")
+        head = Headline("error out of sample, all rows", best, rival, answer)
     return Document(
         title=QUESTION,
         lead=asked(result),
@@ -135,12 +133,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
                 "Deviations",
             ),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
-            Section(
-                "Class by class",
-                [Lines(classes.lines, "list", medium="page")],
-                "classes",
-                "Classes",
-            ),
+            Section("Class by class", [classes], "classes", "Classes"),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
         short=[lines([QUESTION], tone="strong"), lines([asked(result), _in_short(pooled)])],
@@ -182,10 +175,9 @@ def _digest(result: ValidationResult) -> Table | None:
         body.append(
             Row((law.law, *(Cell(f"{count}", tone if count else "soft") for count, tone in counts)))
         )
-    heads = (Column("law"), *(Column(str(outcome), "number") for outcome in _TONES))
-    return Table(
-        heads, body, caption="Classes of operator, format and bound, by verdict", medium="page"
-    )
+    heads = columns("law", numbers=[*map(str, _TONES)])
+    caption = "Classes of operator, format and bound, by verdict"
+    return Table(heads, body, caption=caption, medium="page")
 
 
 def _charts(result: ValidationResult) -> tuple[Chart, ...]:
@@ -203,36 +195,31 @@ def _charts(result: ValidationResult) -> tuple[Chart, ...]:
 def _pairs(result: ValidationResult) -> list[Listing]:
     """List every pair as the figure draws it: measured on both, over what each law says, and where it was read."""
     data = result.dataset
-    (measured, unit) = (
-        quantity(result.dataset.metric).symbol,
-        quantity(result.dataset.metric).unit,
-    )
-    times = (
+    measured, unit = quantity(data.metric).symbol, quantity(data.metric).unit
+    heads = (
+        *columns("workload", "class"),
         Column(f"{measured}_host", "number", unit=unit),
         Column(f"{measured}_target", "number", unit=unit),
+        *columns(numbers=[f"/ {law}" for law in data.laws]),
+        Column("file and line", "place"),
     )
-    ratios = (Column(f"/ {law}", "number") for law in data.laws)
-    heads = (Column("workload"), Column("class"), *times, *ratios, Column("file and line", "place"))
     classes = np.full(len(data.y), "", dtype=object)
     for finding in result.classes[1:]:
         classes[finding.members] = finding.name
 
     def texts() -> list[list[str]]:
         host = data.rows.get(f"host_{data.metric}", data.rows[HOST_DURATION])
-        over = []
-        for law in data.laws:
-            over.append(
-                [formatted(value, "{:.3f}") for value in data.y / data.laws[law].to_numpy()]
-            )
+        over = data.laws.rdiv(data.y, axis=0).map(partial(formatted, form="{:.3f}"))
+        sources = [""] * len(data.y)
+        if "source" in data.rows:
+            sources = data.rows["source"].astype(str).tolist()
         return [
             [workload(row) for row in data.rows.to_dict("records")],
             classes.tolist(),
             list(map(figure, host)),
             list(map(figure, data.y)),
-            *over,
-            data.rows["source"].astype(str).tolist()
-            if "source" in data.rows
-            else [""] * len(data.y),
+            *(over[law].tolist() for law in over),
+            sources,
         ]
 
     folded = f"All {counted(len(data.y), 'pair')} as a table: search, sort, download"
@@ -369,12 +356,9 @@ def conclusion(finding: ClassFinding) -> str:
 def validation_json(result: ValidationResult) -> JSON:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is NaN."""
     dataset = result.dataset
-    host = None
-    if dataset.host:
-        host = dataset.host.name
     return {
         "schema": SCHEMA,
-        "host": host,
+        "host": dataset.host and dataset.host.name,
         "target": dataset.target.name,
         "metric": dataset.metric,
         "margin": result.margin,
@@ -460,8 +444,7 @@ def deviations(result: ValidationResult) -> go.Figure:
     symbol = quantity(result.dataset.metric).symbol
     traces = []
     for law in laws:
-        for trace in _traces(result, law):
-            traces.append((law, trace))
+        traces += [(law, trace) for trace in _traces(result, law)]
     figure = Drawing([trace.update(visible=law == laws[0]) for law, trace in traces])
     low, high = 1 / (1 + result.margin), 1 + result.margin
     figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
@@ -469,16 +452,9 @@ def deviations(result: ValidationResult) -> go.Figure:
     log_axes(figure, "t_host (µs)", _axis(symbol, laws[0]))
     buttons = []
     for law in laws:
-        buttons.append(
-            {
-                "label": law,
-                "method": "update",
-                "args": [
-                    {"visible": [law == owner for owner, _ in traces]},
-                    {"yaxis.title.text": _axis(symbol, law)},
-                ],
-            }
-        )
+        shown = {"visible": [law == owner for owner, _ in traces]}
+        changed = [shown, {"yaxis.title.text": _axis(symbol, law)}]
+        buttons.append({"label": law, "method": "update", "args": changed})
     menu = {
         "type": "buttons",
         "direction": "right",
@@ -490,10 +466,9 @@ def deviations(result: ValidationResult) -> go.Figure:
     # The chosen button is nearly white, on dark pages too: its words need a colour that both can
     # bear.
     look = {"bgcolor": "rgba(0,0,0,0)", "bordercolor": GRID, "font": {"color": SELECTED}}
-    styled(
-        figure, 720, legend={"title": {"text": "class (diamond: median)"}, "itemsizing": "constant"}
-    )
-    return figure.update_layout(updatemenus=[{**menu, **look, "buttons": buttons}], margin_t=70)
+    legend = titled("class (diamond: median)", itemsizing="constant")
+    menus = [{**menu, **look, "buttons": buttons}]
+    return styled(figure, 720, legend, updatemenus=menus, margin={"t": 70})
 
 
 def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scattergl]:
@@ -508,14 +483,14 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
     for index, finding in enumerate(result.classes[1:]):
         rows, colour = finding.members, _COLOURS[index % len(_COLOURS)]
         symbol = _SYMBOLS[index // len(_COLOURS) % len(_SYMBOLS)]
-        shared = {"name": finding.name, "legendgroup": finding.name, "mode": "markers"}
+        shared = {"name": finding.name, "legendgroup": finding.name}
         yield go.Scattergl(
             x=host[rows],
             y=deviation[rows],
             text=sources[rows],
             ids=rows.tolist(),
             hovertemplate="%{x:.4g} µs, %{y:.3f}<br>%{text}",
-            marker={"size": 5, "opacity": 0.5, "color": colour, "symbol": symbol},
+            **dots(colour, 5, opacity=0.5, symbol=symbol),
             **shared,
         )
         if (evidence := finding.law(law).evidence) is not None:
@@ -530,12 +505,7 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
                 },
                 hovertemplate=f"median {c}",
                 showlegend=False,
-                marker={
-                    "size": 12,
-                    "symbol": "diamond",
-                    "color": colour,
-                    "line": {"color": "black", "width": 1},
-                },
+                **dots(colour, 12, symbol="diamond", line={"color": "black", "width": 1}),
                 **shared,
             )
 
@@ -557,19 +527,18 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
     rows = thinned(rows)
     names = [escape(workload(row)) for row in rows.to_dict("records")]
     for side, gpu, colour in _sides(result):
-        hover = "%{text}<br>%{x:.4~g} FLOP/byte, %{y:.4~g} TFLOP/s"
         figure.add_scattergl(
             x=rows["intensity"],
             y=rows[f"tflops.{side}"],
             name=escape(gpu.name),
             text=names,
-            hovertemplate=hover,
+            hovertemplate="%{text}<br>%{x:.4~g} FLOP/byte, %{y:.4~g} TFLOP/s",
             **dots(colour, 5, opacity=0.5),
         )
         bandwidth = float(gpu.memory_bw_gbs or 0) / 1e3
         for ridge in ridges[side]:
             ends = np.unique([rows["intensity"].min(), ridge, rows["intensity"].max()])
-            roof = go.Scatter(
+            figure.add_scatter(
                 x=ends,
                 y=np.minimum(ends, ridge) * bandwidth,
                 name=f"roof of {escape(gpu.name)}",
@@ -577,7 +546,6 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
                 showlegend=False,
                 **stroke(colour, 1.5),
             )
-            figure.add_trace(roof)
     log_axes(figure, "FLOP per byte", "TFLOP/s")
     return styled(figure, 520, legend=ABOVE)
 
@@ -631,17 +599,14 @@ def _sides(result: ValidationResult) -> Iterator[tuple[str, GPU, str]]:
 def _rates(result: ValidationResult) -> pd.DataFrame | None:
     """Return workloads with intensity, rates and the share of the roofline on both GPUs, without rows that lack one."""
     data = result.dataset
-    both = []
-    for name in ("ridge", "roofline"):
-        for gpu_side in ("host", "target"):
-            both.append(f"log2.{name}.{gpu_side}")
+    sides = product(("ridge", "roofline"), ("host", "target"))
+    both = [f"log2.{name}.{side}" for name, side in sides]
     needed = ["log2.flops", "log2.intensity", *both]
     times = {"host": data.rows[HOST_DURATION].to_numpy(dtype=float), "target": data.y}
     if data.metric != "duration_us" or not {*needed} <= {*data.X}:
         return None
-    rates = data.rows.reset_index(drop=True).assign(
-        **{name: data.X[name].to_numpy() for name in needed}
-    )
+    rates = data.rows.reset_index(drop=True)
+    rates[needed] = data.X[needed].to_numpy()
     rates["place"], rates["intensity"] = np.arange(len(rates)), np.exp2(rates["log2.intensity"])
     for side, time in times.items():
         # the feature is how far the intensity lies above that from which on arithmetic bounds
