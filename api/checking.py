@@ -27,7 +27,8 @@ from ..evaluation import advising
 from ..evaluation.advising import check_need, choose, coordinates, expected_error, importance
 from ..evaluation.campaigns import Campaigns, stated
 from ..evaluation.checking import Checked, Score, assess
-from ..evaluation.intervals import LEVELS
+from ..evaluation.corrected_error import SCHEME_OF
+from ..evaluation.intervals import LEVEL, LEVELS
 from ..evaluation.stated_error import NEW_GROUP, NOTHING_STATED, WITHIN
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import BY_DEVICE, groups_of
@@ -46,7 +47,7 @@ from ..report.html import page
 from ..report.notebook import Figures
 from ..report.predictions import Identity, in_order, write_file
 from ..report.result import Result
-from ..report.run_folder import METRICS, REPORT, check_run_folder
+from ..report.run_folder import METRICS, REPORT, as_corrected, check_run_folder
 from ..report.training import left_out, training_document
 from ..settings import configured, spelt_out
 from ..table.conditions import MeasuredReading, Reading
@@ -167,14 +168,15 @@ class Check(Result):
             place = Path(aside) / "run"
             self.run.save(place)
             checked = run_of(place)
-            corrected = checked.trained.corrected(correction)
+            corrected = checked.trained.corrected(correction, self.found.stated_since)
             model_folder = place / artifact.MODEL
             artifact.restate(model_folder, corrected.saved.manifest)
             if corrected.of_trained_groups is not None:
                 artifact.restate(
                     model_folder / artifact.KNOWN, corrected.of_trained_groups.saved.manifest
                 )
-            metrics = checked.metrics | {"correction": vars(correction), "schema": SCHEMA}
+            metrics = as_corrected(checked.metrics, self._since())
+            metrics |= {"correction": vars(correction), "schema": SCHEMA}
             metrics["data"] = {
                 **metrics["data"],
                 "notes": [*(metrics["data"].get("notes") or []), repr(correction.remark)],
@@ -186,6 +188,17 @@ class Check(Result):
             sealing.seal(place)
             with whole_folder(out) as stage:
                 shutil.copytree(place, stage, dirs_exist_ok=True)
+
+    def _since(self) -> dict[str, dict[str, Any]]:
+        """Return by scheme what the corrected run errs by."""
+        stated = self.found.stated_since.to_dict()
+        since = {}
+        for basis, measured in self.found.since.items():
+            entry = measured.to_dict() | {"parts": stated[basis]}
+            if self.facts.level != LEVEL:  # metrics.json says of one level what was held
+                entry |= {"coverage": None, "median_relative_width": None}
+            since[SCHEME_OF[basis]] = entry
+        return since
 
     @property
     def correction(self) -> Correction | None:
@@ -331,10 +344,11 @@ def check(
     checked_rows = assess(
         rows, folds, level=interval, margin=margin, covered=covered, errors=errors, seed=seed
     )
-    if model.correction is None:
-        before = []
-    else:
+    before = []
+    factor = None
+    if model.correction is not None:
         before = [model.correction.remark]
+        factor = model.correction.factor
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),
         model=model.name,
@@ -347,6 +361,7 @@ def check(
         rejected=measured.rejected_by_reason,
         rejected_at=measured.rejected_at,
         notes=[*map(repr, (*before, *measured.notes))],
+        factor=factor,
         **lost,
         **others,
     )

@@ -41,7 +41,7 @@ from ..report.html import page
 from ..report.notebook import Figures, framed
 from ..report.result import Answer, Result, slid
 from ..report.run_folder import PARTS, REPORT, check_run_folder, read_metrics, read_run, write_run
-from ..report.training import left_out, seal_document, training_document
+from ..report.training import before_correction, left_out, seal_document, training_document
 from ..report.training import metric as label_of
 from ..report.training import title as title_of
 from ..report.what_if import what_if
@@ -179,7 +179,10 @@ class Run(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """Errors of all baselines and models: one row per scheme and model, ``ir_T`` the share (%) within T %."""
+        """Errors of all baselines and models: one row per scheme and model, ``ir_T`` the share (%) within T %.
+
+        They are those as trained; what a run that `Check.correct` saved errs by since, `selected` says.
+        """
         rows = []
         for cv in self.metrics["cv"]:
             for kind in ("baselines", "models"):
@@ -196,7 +199,11 @@ class Run(Result):
 
     @property
     def selected(self) -> dict[str, Any]:
-        """The model selected under the scheme that the run predicts for: its name, honest error and interval."""
+        """The model selected under the scheme that the run predicts for: its name, honest error and interval.
+
+        Of a corrected run these are since the correction (None where that was not measured), and
+        ``as_trained`` holds what they were.
+        """
         chosen = self.metrics["model"]["scheme"]
         answer = next(cv["selected"] for cv in self.metrics["cv"] if cv["scheme"] == chosen)
         return Figures(
@@ -419,7 +426,10 @@ class Run(Result):
         data = self.metrics["data"]
         selected = self.selected
         devices = title_of(data) if data["host"] else data["target"]
-        best = f"{selected['name']}, E_out {selected['e_out']:.3g} %"
+        error = "not measured since its correction"
+        if selected["e_out"] is not None:
+            error = f"{selected['e_out']:.3g} %"
+        best = f"{selected['name']}, E_out {error}"
         return f"<Run {devices}, {data['metric']}: {'; '.join([best, *origin(self.provenance)])}>"
 
     def _repr_html_(self) -> str:
@@ -441,7 +451,8 @@ class Run(Result):
             )
             for name, error in zip(first["name"], first["e_out"], strict=True)
         ]
-        drawn = Bars(f"Error out of sample, {left_out(chosen)}", bars)
+        what = f"{left_out(chosen)}{before_correction(self._cv(chosen))}"
+        drawn = Bars(f"Error out of sample, {what}", bars)
         return framed(
             repr(self)[1:-1], table[[name for name in shown if name in table]], bars=drawn
         )

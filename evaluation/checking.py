@@ -13,7 +13,7 @@ that differ from it by no more than that are no evidence against it.
 - The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out of fold, by the
   same bootstrap; its interval has one end. What is expected out of fold is the error that the run states of rows like
   the new ones (`stated_error`), as most trained rows may be of a few groups that err less. Where nothing is stated of
-  the new rows (of another device, of a corrected run) it is that of the rows as trained.
+  the new rows (of another device) it is that of the rows as trained.
 
 The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they are raised on at most
 5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
@@ -60,6 +60,7 @@ from .cluster_bootstrap import (
     effective_groups,
     percentile_interval,
 )
+from .corrected_error import CorrectedError, corrected_by_others, corrected_errors, stated_since
 from .intervals import LEVEL, log_ratio
 from .metrics import ape, finite, inlier_ratios
 from .stated_error import NOTHING_STATED, Mixture, StatedError, StatedErrors
@@ -180,6 +181,14 @@ class Checked:
         The verdict.
     correction : Correction or None
         What `Outcome.SHIFTED` asks for.
+    corrected : Score or None
+        Of the rows within the trained range, each corrected by what the other groups say; None
+        where there is no shift. Where there is, `corrected_coverage` and `growth` are of corrected
+        rows too, whatever the verdict.
+    since : mapping of str to CorrectedError
+        What the corrected run errs by, by `basis`.
+    stated_since : StatedErrors
+        What the corrected run states.
     classes, by_group : tuple of Part
         By falling number of rows; the groups that are off most first.
     without_interval : int
@@ -206,6 +215,9 @@ class Checked:
     more_groups: int | None
     outcome: Outcome
     correction: Correction | None
+    corrected: Score | None
+    since: Mapping[str, CorrectedError]
+    stated_since: StatedErrors
     classes: tuple[Part, ...]
     by_group: tuple[Part, ...]
     without_interval: int
@@ -306,7 +318,7 @@ def _judge(
     """Return the evidence and the verdict on rows within the trained range."""
     if too_few(len(new), new["group"].nunique()):
         names = ("shift", "coverage", "corrected_coverage", "growth", "more_groups", "correction")
-        return {**dict.fromkeys(names), "outcome": Outcome.TOO_FEW}
+        return {**dict.fromkeys(names), **_NOT_CORRECTED, "outcome": Outcome.TOO_FEW}
     errors, before = (log_ratio(rows["observed"], rows["predicted"]) for rows in (new, reference))
     sides = (errors, new["group"]), (before, reference["group"])
     campaigns = None
@@ -329,6 +341,7 @@ def _judge(
     more = None
     missed = corrected is not None and corrected.p_value < EACH
     missed = missed and 1 - corrected.coverage >= MATERIAL_MISSES * (1 - level)
+    once_corrected = _once_corrected(new, correction, campaigns, stated, level)
     if missed or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
         outcome, correction = Outcome.RETRAIN, None
     elif moved:
@@ -348,6 +361,42 @@ def _judge(
         "more_groups": more,
         "outcome": outcome,
         "correction": correction,
+        **once_corrected,
+    }
+
+
+_NOT_CORRECTED: Final[dict[str, Any]] = {
+    "corrected": None,
+    "since": {},
+    "stated_since": NOTHING_STATED,
+}
+
+
+def _once_corrected(
+    new: pd.DataFrame,
+    correction: Correction | None,
+    campaigns: tuple[pd.Series, pd.Series] | None,
+    stated: StatedErrors,
+    level: float,
+) -> dict[str, Any]:
+    """Return what the rows err by once they are corrected, and what a run corrected by them states."""
+    if correction is None:
+        return _NOT_CORRECTED
+    answers = correction.applied(new, level)
+    others = new.assign(
+        predicted=corrected_by_others(new), lower=answers["lower"], upper=answers["upper"]
+    )
+    score = Score.of(others)
+    if "part" not in new:
+        return {**_NOT_CORRECTED, "corrected": score}
+    clusters = new["group"]
+    if campaigns is not None:
+        clusters = new["campaign"]
+    measured = corrected_errors(new, answers, clusters.to_numpy())
+    return {
+        "corrected": score,
+        "since": measured,
+        "stated_since": stated_since(stated, new, measured),
     }
 
 

@@ -57,6 +57,7 @@ from ..errors import FlopcastError
 from ..workers import one_thread
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
+from .stated_error import relative_scatter
 from .ties import joined, sums_of, tied_with_best
 
 METHOD: Final = "BBC-CV, Tsamardinos, Greasidou & Borboudakis 2018"
@@ -531,20 +532,11 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
 def _part(errors: FloatArray, code: NDArray[np.intp], honest: float) -> dict[str, Any]:
     """Return the entry of ``parts`` of some rows: their errors, (n, models), and the cluster of each, (n,).
 
-    ``errors`` are of the chosen model, then of those near the best, as in `_interval`; the variance
-    is that of a ratio over clusters. A single cluster tells none: its error is taken to be off by a
-    factor of e.
+    ``errors`` are of the chosen model, then of those near the best, as in `_interval`.
     """
     _, code = np.unique(code, return_inverse=True)
-    sizes = np.bincount(code)
-    units = effective_groups(code)
-    sigma = 1.0
-    if units > 1:
-        means = errors.mean(axis=0)
-        apart = sums_of(errors, code) - sizes[:, None] * means
-        scatter = np.sqrt((apart**2).sum(axis=0) * units / (units - 1)) / len(code)
-        scatter_here, *others = scatter / np.maximum(means, 1 / _WORST)
-        sigma = float(max(scatter_here, np.median(others)))
+    units, (scatter_here, *others) = relative_scatter(errors, code)
+    sigma = float(max(scatter_here, np.median(others)))
     return {"rows": len(code), "units": units, "e_out": honest, "sigma": sigma}
 
 

@@ -11,8 +11,8 @@ selection therefore states it in parts (``parts`` of `selection.select`):
 The error of rows that are asked for is the mean of their parts' errors, each counted as often as it
 is asked for.
 
-Nothing is stated of rows beyond the trained range, of new devices, or of a run that was corrected
-afterwards.
+Nothing is stated of rows beyond the trained range, or of new devices. A run that was corrected
+afterwards states what it errs by since (`corrected_error`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ..arrays import BoolArray, FloatArray
+from .cluster_bootstrap import effective_groups
 from .interval_scale import STRATA
+from .ties import sums_of
 
 KNOWN_GROUP: Final = "known group"
 NEW_GROUP: Final = "new group"
@@ -35,6 +37,7 @@ NEW_CAMPAIGN_ROW: Final = "new campaign"
 LEVEL: Final = 0.95
 LEAST_GROUPS: Final = 10  # within the trained range that speak for such groups alone
 WITHIN, BEYOND, EVERY = "within", "beyond", "every"
+_LEAST_ERROR: Final = 1e-12  # percent: a mean error below it is none
 _LAST: Final = f"more than {STRATA[-1]}"
 _NAMES: Final = np.array([*(f"up to {limit}" for limit in STRATA), _LAST], dtype=object)
 
@@ -57,6 +60,12 @@ class Mixture(NamedTuple):
     freedom: float  # degrees of freedom of ``sigma``
     least: float  # as that of `Part`
 
+    @classmethod
+    def of(cls, part: Part) -> Self:
+        """Return the error of rows of one part."""
+        sigma = float(np.hypot(part.sigma, part.common))
+        return cls(part.rows, part.e_out, sigma, max(part.units - 1, 1.0), part.least)
+
     @property
     def stated(self) -> StatedError:
         """The error with its interval: Student's t of its logarithm."""
@@ -78,6 +87,13 @@ class Part:
     e_out: float
     sigma: float
     least: float = 1.0  # what a model fitted to all rows may lower it by, a factor
+    common: float = 0.0  # standard deviation of a factor on all parts alike, of its logarithm
+
+    def times(self, factor: float, measured: Part) -> Self:
+        """Return the part times a factor that was measured on other rows."""
+        units = min(self.units, measured.units)
+        error = factor * self.e_out
+        return type(self)(self.rows, units, error, self.sigma, 1.0, measured.sigma)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
@@ -88,11 +104,30 @@ class Part:
             float(saved["e_out"]),
             float(saved["sigma"]),
             float(saved["least"]),
+            float(saved.get("common", 0.0)),
         )
-        positive = part.rows > 0 and part.units >= 1 and part.e_out >= 0 and part.sigma >= 0
-        if not (positive and 0 < part.least <= 1):
+        positive = part.rows > 0 and part.units >= 1 and part.e_out >= 0
+        spread = part.sigma >= 0 and part.common >= 0
+        if not (positive and spread and 0 < part.least <= 1):
             raise ValueError("parts of a stated error must be positive")
         return part
+
+
+def relative_scatter(errors: FloatArray, code: NDArray[np.intp]) -> tuple[float, FloatArray]:
+    """Return the effective clusters of rows, and the standard deviation of the logarithm of their mean error.
+
+    ``errors`` (n, models) are percent, ``code`` (n,) numbers the cluster of each row from 0 on; the
+    deviations, (models,), are those of a ratio over clusters. A single cluster tells none: its
+    error is taken to be off by a factor of e.
+    """
+    units = effective_groups(code)
+    if units <= 1:
+        return units, np.ones(errors.shape[1])
+    sizes = np.bincount(code)
+    means = errors.mean(axis=0)
+    apart = sums_of(errors, code) - sizes[:, None] * means
+    scatter = np.sqrt((apart**2).sum(axis=0) * units / (units - 1)) / len(code)
+    return units, scatter / np.maximum(means, _LEAST_ERROR)
 
 
 def by_trained_rows(trained_rows: NDArray[np.integer]) -> NDArray[np.object_]:
@@ -154,6 +189,10 @@ class StatedErrors:
             variance = (rows / total * part.e_out * part.sigma) ** 2
             variances.append(variance)
             scatter += variance**2 / max(part.units - 1, 1.0)
+        common = max(part.common for part, _ in mixed)
+        fewest = min(part.units for part, _ in mixed)
+        variances.append((error * common) ** 2)
+        scatter += variances[-1] ** 2 / max(fewest - 1, 1.0)
         least = min(part.least for part, _ in mixed)
         if not scatter:
             return Mixture(total, error, 0.0, 1.0, least)
@@ -194,7 +233,7 @@ class StatedErrors:
         for near in [*reversed(names[: place + 1]), *names[place + 1 :]]:
             if near in parts:
                 return parts[near]
-        return None
+        return parts.get(EVERY)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""

@@ -150,7 +150,8 @@ class TrainedModel:
         Those that were trained, where rows of others have separate intervals (`campaign` of
         ``spreads``).
     errors : StatedErrors
-        What is stated of the error of the rows that it answers, those of ``of_trained_groups`` apart.
+        What is stated of the error of the rows that it answers, those of ``of_trained_groups`` apart; of a
+        corrected run of all rows, since the correction.
     user_gpu : (str, GPU) or None
         A GPU that the catalogue does not have, after the word that rows name it with: of a run over
         all devices. The caller describes it; it is never saved.
@@ -255,6 +256,9 @@ class TrainedModel:
         rows of known groups. Raises ArtifactError: the manifest is damaged, or foreign.
         """
         manifest = saved.manifest
+        errors_now = "errors"
+        if manifest.get("correction"):
+            errors_now = "errors_since"
         try:
             spread = Spread.from_dict(manifest)
             model = cls(
@@ -288,7 +292,7 @@ class TrainedModel:
                 prior,
                 groups_model,
                 _trained_campaigns(manifest),
-                StatedErrors.from_dict(manifest.get("errors") or {}),
+                StatedErrors.from_dict(manifest.get(errors_now) or {}),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -371,15 +375,23 @@ class TrainedModel:
             }
         return model
 
-    def corrected(self, correction: Correction) -> Self:
-        """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
-        manifest = {**self.saved.manifest, "correction": vars(correction)}
+    def corrected(self, correction: Correction, errors: StatedErrors = NOTHING_STATED) -> Self:
+        """Return the model with another correction, stated in its manifest, whose answers are those it now gives.
+
+        ``errors`` are what it errs by since, rows of all questions together.
+        """
+        manifest = {
+            **self.saved.manifest,
+            "correction": vars(correction),
+            "errors_since": errors.to_dict(),
+        }
         groups_model = self.of_trained_groups and self.of_trained_groups.corrected(correction)
         model = replace(
             self,
             saved=replace(self.saved, manifest=manifest),
             correction=correction,
             of_trained_groups=groups_model,
+            errors=errors,
         )
         if kept := manifest.get("answers"):
             manifest["answers"] = {
@@ -514,9 +526,7 @@ class TrainedModel:
 
     @property
     def stated_errors(self) -> StatedErrors:
-        """The errors of rows of each question; none of a run that was corrected: it errs otherwise since."""
-        if self.correction is not None:
-            return NOTHING_STATED
+        """The errors of rows of each question, since the correction where there was one."""
         errors = dict(self.errors.of_basis)
         if self.of_trained_groups is not None:
             errors |= self.of_trained_groups.errors.of_basis

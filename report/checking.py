@@ -75,7 +75,8 @@ class CheckFacts:
 
     ``host`` measured the features, ``trained_host`` did in training. Where they differ and the data
     hold both, ``other_e_out`` and ``own_e_out`` are the errors from either, on the ``common_rows``
-    that both measured.
+    that both measured. ``factor`` is that of an earlier correction of the run, whose rows out of
+    sample are those before it.
     """
 
     run: str
@@ -97,6 +98,14 @@ class CheckFacts:
     own_e_out: float | None = None
     saved: str | None = None
     unsaved: str | None = None  # where it would have been saved, had it been shifted
+    factor: float | None = None
+
+    @property
+    def before(self) -> str:
+        """What the errors out of sample of the run are, where it was corrected since."""
+        if self.factor is None:
+            return ""
+        return f", before it was corrected by {self.factor:.2f}"
 
 
 _NEXT: Final = {
@@ -145,14 +154,17 @@ def check_document(
     )
     curves = Figure(
         partial(_curves, table, checked),
-        "Share of rows within an error: new rows, and out of sample",
+        f"Share of rows within an error: new rows, and out of sample{facts.before}",
     )
     new, expected = percent(checked.score.e_out), percent(checked.expected.e_out)
     scored = "these" if facts.all_trained else "the new"
-    promised = f"on {left_out(checked.scheme)} of its training it erred by {expected}"
+    promised = f"on {left_out(checked.scheme)} of its training it erred by {expected}{facts.before}"
     if checked.stated is not None:
         promised = f"of rows like these it states {stated_error(checked.stated._asdict())}"
-    beneath = f"On {scored} rows the run errs by {new}; {promised}."
+    once = ""
+    if checked.corrected is not None:
+        once = f", once corrected by {percent(checked.corrected.e_out)}"
+    beneath = f"On {scored} rows the run errs by {new}{once}; {promised}."
     return Document(
         title=f"Does the run still hold? {devices}",
         lead=f"{facts.run}: {facts.model}, {quantity(facts.metric).label}",
@@ -173,7 +185,10 @@ def check_document(
         ],
         sections=[
             Section(
-                "Errors beside those out of sample", [_scores(checked), curves], "errors", "Errors"
+                "Errors beside those out of sample",
+                [_scores(checked, facts), curves],
+                "errors",
+                "Errors",
             ),
             Section(
                 "Shift by class",
@@ -232,13 +247,15 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
     """Return the reasons of the verdict, and how much another host costs."""
     said = []
     test = checked.corrected_coverage
+    once = ""
+    if checked.corrected is not None:
+        once = "once corrected, "
     if checked.shift is not None and checked.outcome is not Outcome.SHIFTED:
         shift = checked.shift
         said.append(
             f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)"
         )
     if test is not None:
-        once = "" if checked.correction is None else "once corrected, "
         said.append(
             f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} "
             "% intervals "
@@ -249,10 +266,11 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
         said.append(f"{count} of {checked.score.n} have no interval: nothing was promised of them")
     if checked.growth is not None:
         growth = checked.growth
-        against = "out of sample"
+        against = f"out of sample{facts.before}"
         if checked.stated is not None:
             against = f"stated of rows like these, {stated_error(checked.stated._asdict())}"
-        said.append(f"{growth.value:.2f} times the error {against} (at least {growth.lower:.2f})")
+        times = f"{growth.value:.2f} times the error {against} (at least {growth.lower:.2f})"
+        said.append(f"{once}{times}")
     if facts.target != facts.trained_target:
         said.append(
             f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s"
@@ -264,7 +282,7 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
             instead = f"{facts.other_e_out:.1f} % instead of {facts.own_e_out:.1f} %"
             said.append(f"{replaced} {instead} on {facts.common_rows} workloads of both")
         else:
-            expected = f"out of sample it was {checked.expected.e_out:.1f} %"
+            expected = f"out of sample it was {checked.expected.e_out:.1f} %{facts.before}"
             said.append(f"{replaced} {checked.score.e_out:.1f} %; {expected}")
     if checked.beyond is not None:
         said.append(
@@ -274,12 +292,12 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
     return said
 
 
-def _scores(checked: Checked) -> Table:
+def _scores(checked: Checked, facts: CheckFacts) -> Table:
     """Return the errors of the new rows, what is stated of rows like these, and those of the run out of fold."""
-    named = {
-        "new rows": checked.score,
-        f"{left_out(checked.scheme)}, out of sample": checked.expected,
-    }
+    named = {"new rows": checked.score}
+    if checked.corrected is not None:
+        named["new rows, once corrected"] = checked.corrected
+    named[f"{left_out(checked.scheme)}, out of sample{facts.before}"] = checked.expected
     cells: list[tuple[str, ...]] = [
         (
             name,
@@ -295,7 +313,7 @@ def _scores(checked: Checked) -> Table:
     if checked.stated is not None:
         unstated = [NONE] * (len(checked.score.ir) + 3)
         count, error = f"{checked.stated.rows:,}", number(checked.stated.error)
-        cells.insert(1, ("stated of rows like these", count, error, *unstated))
+        cells.insert(-1, ("stated of rows like these", count, error, *unstated))
     heads = (
         "rows",
         "E_out, %",
@@ -416,6 +434,8 @@ def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
         "stated_error": checked.stated and checked.stated._asdict(),
         "other_host": other_host,
         "correction": checked.correction and vars(checked.correction),
+        "corrected": checked.corrected and vars(checked.corrected),
+        "corrected_before": facts.factor,
         "classes": [_part(part) for part in checked.classes],
         "by_group": [_part(part) for part in checked.by_group],
         **picked(facts, "trained_rows", "not_predicted", "rejected", "saved", "notes"),

@@ -234,7 +234,59 @@ def _metrics(folder: Path) -> dict[str, Any]:
         check_metrics(metrics)
     except msgspec.ValidationError as error:
         raise ArtifactError(f"{path} is damaged ({error}): train again") from error
+    if metrics.get("correction") and not all(map(as_trained, metrics["cv"])):
+        return as_corrected(metrics, {})  # runs of before stated what they erred by as trained
     return metrics
+
+
+def as_corrected(metrics: Metrics, since: Mapping[str, Metrics]) -> dict[str, Any]:
+    """Return ``metrics.json`` of a run that was corrected: errors and coverage of selections are those since.
+
+    ``since`` holds by scheme ``e_out``, ``interval``, ``coverage`` and so on; of a scheme that it
+    lacks nothing is known. What a selection was as trained stands in its ``as_trained``; tables of
+    models, groups and features are as they were.
+    """
+    restated = dict(metrics)
+    restated["cv"] = [_corrected_scheme(cv, since) for cv in metrics["cv"]]
+    campaigns = metrics.get("campaigns") or {}
+    if campaigns.get("new"):
+        new = _corrected_scheme(campaigns["new"], since)
+        restated["campaigns"] = {**campaigns, "new": new}
+    intervals = dict(metrics.get("intervals") or {})
+    kinds = {}
+    for name, row in (intervals.get("schemes") or {}).items():
+        others = {key: value for key, value in row.items() if key not in _OF_TRAINED}
+        kinds[name] = others | {key: (since.get(name) or {}).get(key) for key in _HELD}
+    if kinds:
+        intervals["schemes"] = kinds
+    if "coverage" in intervals:
+        shown = since.get(metrics["model"]["scheme"]) or {}
+        intervals |= {key: shown.get(key) for key in _HELD}
+    if intervals:
+        restated["intervals"] = intervals
+    return restated
+
+
+_HELD = ("coverage", "median_relative_width")
+_OF_TRAINED = ("rows", "rows_beyond", "worst_groups")
+_SINCE = ("e_out", "e_out_groups", "ir", "interval", "level", "parts", "rows", "groups")
+"""What a selection says of itself since the correction."""
+
+
+def _corrected_scheme(cv: Metrics, since: Mapping[str, Metrics]) -> dict[str, Any]:
+    chosen = cv.get("selected")
+    if not chosen:
+        return dict(cv)
+    before = as_trained(cv) or chosen
+    measured = since.get(cv["scheme"]) or {}
+    now = {key: measured.get(key) for key in _SINCE}
+    selected = {"name": chosen["name"], **now, "as_trained": before}
+    return {**cv, "selected": selected}
+
+
+def as_trained(cv: Metrics) -> Metrics | None:
+    """Return the selection of a scheme as it was before the run was corrected; None where it was not."""
+    return (cv.get("selected") or {}).get("as_trained")
 
 
 ANALYTIC = "FLOPS scaling"  # the baseline that headlines compare with, where it exists
@@ -248,7 +300,7 @@ def ordered(cv: Metrics) -> list[tuple[Metrics, str]]:
     where it is not distinguishable from the best, ``"baseline"``, ``"left"`` where it left early,
     or ``""``.
     """
-    chosen = cv.get("selected") or {}
+    chosen = as_trained(cv) or cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
 
     def rank(row: Metrics) -> tuple[bool, bool, float, float, str]:

@@ -58,7 +58,7 @@ from .document import (
 from .figures import agreement_chart, inlier_chart
 from .formats import NONE, agreed, counted, figure, has_value, number, percent, share
 from .layouts import laid_out
-from .run_folder import ANALYTIC, Metrics, ordered, reference, simplest
+from .run_folder import ANALYTIC, Metrics, as_trained, ordered, reference, simplest
 
 COLUMNS: Final = (
     Column("model", "name"),
@@ -91,6 +91,7 @@ _WHOLE: Final = {
     "grouped": "whole groups left out, ",
     "campaign": "whole campaigns left out, ",
 }
+_BEFORE: Final = "before correction"  # the column of what a corrected run erred by as trained
 _UNSAVED: Final = (
     "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
 )
@@ -146,7 +147,15 @@ def training_document(
             Lines([Line(shown)] if shown else [], medium="terminal"),
             *_headlines(schemes, scheme, "page"),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            lines([*kept, *_of_campaigns(metrics), *_noise(data), *_trust(metrics)]),
+            lines(
+                [
+                    *_corrected(metrics),
+                    *kept,
+                    *_of_campaigns(metrics),
+                    *_noise(data),
+                    *_trust(metrics),
+                ]
+            ),
             lines(_next(data, run), medium="terminal"),
             lines(_next(data, Path("RUN")), medium="page"),
             Facts(facts, medium="page"),
@@ -167,7 +176,7 @@ def training_document(
                 if metrics.get("pairs")
                 else []
             ),
-            _intervals(metrics.get("intervals") or {}, every=every),
+            _intervals(metrics.get("intervals") or {}, schemes, every=every),
             Section("Against the target's own cost", speedup_parts(metrics), "speedup", "Speed-up"),
             _data(data, rejected),
         ],
@@ -372,8 +381,15 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
     shown = ""
     if len(some) < len(ordered(cv)):
         shown = "; best of each family"
-    title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
+    title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}{before_correction(cv)}"
     return Table(COLUMNS, body, title, caption, **where)
+
+
+def before_correction(cv: Metrics) -> str:
+    """Say of figures of a scheme that they are of the model as trained, where it was corrected since."""
+    if as_trained(cv):
+        return ", before the correction"
+    return ""
 
 
 def verdict(cv: Metrics) -> list[str]:
@@ -381,6 +397,11 @@ def verdict(cv: Metrics) -> list[str]:
     chosen = cv.get("selected")
     if not chosen:
         return []
+    if before := as_trained(cv):
+        said = [answer(cv)]
+        if parts := by_part(cv):
+            said.append(f"{parts}.")
+        return [*said, f"As trained, before the correction: {_honest(before)}."]
     said, baseline = [f"{_honest(chosen)}."], simplest(cv) or reference(cv)
     others = baseline is not None and baseline["name"] != chosen["name"]
     if (
@@ -459,7 +480,7 @@ def _worse_part(cv: Metrics) -> tuple[str, float] | None:
     """Return the part of known groups that errs most, and its error, where it is shown to err more than all rows."""
     chosen = cv.get("selected") or {}
     parts = chosen.get("parts") or {}
-    if cv["scheme"] != "kfold" or len(parts) < 2:
+    if cv["scheme"] != "kfold" or len(parts) < 2 or not chosen.get("e_out"):
         return None
     name, worst = max(parts.items(), key=lambda item: item[1]["e_out"])
     if worst["e_out"] * exp(-_SURE * worst["sigma"]) < _MUCH * chosen["e_out"]:
@@ -474,6 +495,8 @@ def answer(cv: Metrics) -> str:
     are distinguishable.
     """
     chosen, rule, law = cv.get("selected"), simplest(cv), reference(cv)
+    if before := as_trained(cv):
+        return _answer_since(cv["selected"], before)
     if not chosen or chosen.get("e_out") is None:
         return ""
     error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
@@ -501,21 +524,50 @@ def answer(cv: Metrics) -> str:
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 
 
+def _answer_since(chosen: Metrics, before: Metrics) -> str:
+    """Return the answer of a scheme of a run that was corrected: its error since, beside that as trained."""
+    name = f"{chosen['name']}, corrected,"
+    then = f"before the correction it erred by {percent(before.get('e_out'))} out of sample"
+    if chosen.get("e_out") is None:
+        return f"{name} was not measured on such rows since; {then}."
+    rows = f"{counted(chosen['rows'], 'row')} of {counted(chosen['groups'], 'group')}"
+    error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
+    return f"{name} errs by {error}, measured on {rows} that were not trained; {then}."
+
+
 def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[Headline]:
     """Yield the error of the best simple rule and of the selected model under each scheme; beneath, the sentence."""
     for cv in schemes:
         if said := answer(cv):
             rule = simplest(cv)
             rival = ""
-            if rule:
+            error = percent(cv["selected"]["e_out"])
+            if before := as_trained(cv):
+                rival = f"before the correction: {percent(before.get('e_out'))}"
+                if cv["selected"]["e_out"] is None:
+                    error = "not measured since"
+            elif rule:
                 rival = f"{rule['name']}: {percent(rule['e_out'])}"
             yield Headline(
                 about(cv),
-                f"flopcast: {percent(cv['selected']['e_out'])}",
+                f"flopcast: {error}",
                 rival,
                 said,
                 medium=medium,
             )
+
+
+def _corrected(metrics: Metrics) -> list[str]:
+    """Say by what a run was corrected, and what its tables and figures are of."""
+    correction = metrics.get("correction")
+    if not correction:
+        return []
+    factor = "{factor:.3f} [{lower:.3f}, {upper:.3f}]".format(**correction)
+    on = f"{counted(correction['rows'], 'row')} of {counted(correction['groups'], 'group')}"
+    said = (
+        f"Corrected by {factor}, measured on {on}: errors and intervals stated here are those since"
+    )
+    return [f"{said}; tables of models and groups, and figures, are of the model as trained."]
 
 
 def _answering(schemes: Sequence[Metrics]) -> list[str]:
@@ -543,12 +595,16 @@ def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
     if not answered:
         return [Lines([head], medium="terminal")]
     said = _short_table(metrics, answered)
+    said += _corrected(metrics)
     names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in answered}
     if len(set(names.values())) == 1:
         models = next(iter(names.values()))
     else:
         models = ", ".join(f"{name} for {question}" for question, name in names.items())
-    said.append(f"Mean errors out of sample. {'Saved' if saved else 'Fitted'}: {models}")
+    about = "Mean errors out of sample."
+    if metrics.get("correction"):
+        about = "Mean errors of rows that were not trained."
+    said.append(f"{about} {'Saved' if saved else 'Fitted'}: {models}")
     if run is not None:
         said.append(f"Next: flopcast predict {shlex.quote(str(run))} NEW.csv{asked(data)}")
     return [Lines([head, *lines(said).lines], medium="terminal")]
@@ -557,6 +613,8 @@ def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
 def _short_table(metrics: Metrics, schemes: Sequence[Metrics]) -> list[str]:
     """Return a line for each question: the error of the model, those of the rules, intervals, the worst part."""
     rules = {row["name"]: row for cv in schemes for row in (simplest(cv), reference(cv)) if row}
+    if metrics.get("correction"):
+        rules = dict.fromkeys([_BEFORE])
     intervals = metrics.get("intervals") or {}
     level = intervals.get("level")
     heads = ["mean error of", "flopcast", *rules]
@@ -566,6 +624,8 @@ def _short_table(metrics: Metrics, schemes: Sequence[Metrics]) -> list[str]:
     for cv in schemes:
         row = [left_out(cv["scheme"]), percent(cv["selected"].get("e_out"))]
         errors = {rule["name"]: rule.get("e_out") for rule in cv.get("baselines") or []}
+        if before := as_trained(cv):
+            errors = {_BEFORE: before.get("e_out")}
         row += [percent(errors.get(name)) for name in rules]
         if level:
             held = (intervals.get("schemes") or {}).get(cv["scheme"]) or {}
@@ -573,7 +633,8 @@ def _short_table(metrics: Metrics, schemes: Sequence[Metrics]) -> list[str]:
         worst = ""
         if part := _worse_part(cv):
             worst = f"{part[0]} rows {percent(part[1])}"
-        if cv["scheme"] == "grouped" and (new := _new_campaign(metrics)):
+        new = _new_campaign(metrics)
+        if cv["scheme"] == "grouped" and new and new.get("e_out") is not None:
             worst = f"new campaigns {percent(new['e_out'])}"
         body.append([*row, worst])
     if not any(row[-1] for row in body[1:]):
@@ -595,7 +656,8 @@ def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
         if cv["scheme"] == wanted and cv.get("selected"):
             errors, name = figures.errors_of(predictions, cv), cv["selected"]["name"]
             shown = [name, *(row["name"] for row in (simplest(cv), reference(cv)) if row)]
-            title = f"{left_out(cv['scheme'])}: share of workloads predicted within an error"
+            what = f"{left_out(cv['scheme'])}{before_correction(cv)}"
+            title = f"{what}: share of workloads predicted within an error"
             yield inlier_chart(
                 {one: errors[one] for one in dict.fromkeys(shown) if one in errors}, title
             )
@@ -622,7 +684,7 @@ def _trust(metrics: Metrics) -> list[str]:
     if held and intervals.get("level"):
         said.append(f"{100 * intervals['level']:.0f} % intervals hold {', '.join(held)}.")
     groups = sorted(metrics.get("groups") or [], key=lambda row: -(row.get("e_out") or 0.0))
-    if len(groups) > 3:
+    if len(groups) > 3 and not metrics.get("correction"):
         said.append(
             "Least sure: "
             + ", ".join(f"{row['group']} ({percent(row.get('e_out'))})" for row in groups[:3])
@@ -685,7 +747,7 @@ def _agreement(cv: Metrics, predictions: pd.DataFrame, unit: str) -> list[Part]:
     tau = kendalltau(rows_of["observed"], rows_of["predicted"]).statistic  # 1: all of the order
     caption = (
         f"Predicted by {cv['selected']['name']} over observed, and the band of 90 % of the "
-        f"workloads (Kendall's tau of their order: {tau:.3f})"
+        f"workloads (Kendall's tau of their order: {tau:.3f}){before_correction(cv)}"
     )
     return [Figure(partial(figures.parity, predictions, cv, unit), caption)]
 
@@ -696,12 +758,13 @@ def _rest_of_scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) ->
     parts: list[Part] = []
     whole = model_table(cv, caption="", medium="page")
     if len(whole.rows) > len(model_table(cv, every=False).rows):
-        parts.append(replace(whole, title=f"All {len(whole.rows)} models and rules"))
+        title = f"All {len(whole.rows)} models and rules{before_correction(cv)}"
+        parts.append(replace(whole, title=title))
     if predictions is not None:
         name = str((cv.get("selected") or {}).get("name"))
         seen = (
             f"Observed and predicted by {name}, every workload predicted by a fit that has not "
-            "seen it; errors below"
+            f"seen it; errors below{before_correction(cv)}"
         )
         rows_of, table = figures.selected(predictions, cv), f"workloads-{cv['scheme']}"
         if len(rows_of) > figures.SHOWN:
@@ -711,14 +774,17 @@ def _rest_of_scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) ->
         parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen, table))
         parts.append(_workloads(rows_of, cv, unit, table))
         every = "Every model and rule: share of workloads predicted within an error"
-        kinds = "The literature's models, the best of each kind: the same share"
+        every += before_correction(cv)
+        kinds = (
+            f"The literature's models, the best of each kind: the same share{before_correction(cv)}"
+        )
         parts.append(Figure(partial(figures.inliers, predictions, cv), every))
         parts.append(Figure(partial(figures.families, predictions, cv), kinds))
     if cv.get("trees"):
         parts.append(
             Figure(
                 partial(figures.trees, cv["trees"]),
-                "A forest's error against the number of its trees",
+                f"A forest's error against the number of its trees{before_correction(cv)}",
             )
         )
         parts.append(_trees(cv["trees"]))
@@ -860,19 +926,20 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
         for row, mark in zip(worst, marks, strict=True)
     ]
     heads = columns("group", numbers=("rows", "E_out, %", f"{rule}, %"))
+    before = next(map(before_correction, schemes), "")
     folded = f"All {len(worst)} groups as a table"
     medium: Medium = "both" if every else "page"
     table = Table(
         heads,
         rows(cells),
-        "groups with the largest error",
+        f"groups with the largest error{before}",
         shown=_WORST,
         folded=folded,
         medium=medium,
     )
-    first = "Worst first"
+    first = f"Worst first{before}"
     if len(worst) > TOP:
-        first = f"The {TOP} groups with the largest error, of {len(worst)}"
+        first = f"The {TOP} groups with the largest error, of {len(worst)}{before}"
     drawn = []
     if worst:
         drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)]
@@ -896,7 +963,7 @@ def _new_campaign(metrics: Metrics) -> Metrics | None:
     """Return the model selected for new groups with its error in left-out campaigns; None if unknown."""
     new = (metrics.get("campaigns") or {}).get("new") or {}
     chosen = new.get("selected")
-    if not chosen or chosen.get("e_out") is None:
+    if not chosen or (chosen.get("e_out") is None and not chosen.get("as_trained")):
         return None
     return chosen
 
@@ -911,6 +978,8 @@ def _of_campaigns(metrics: Metrics) -> list[str]:
     )
     if chosen is None:
         return [f"{groups}: what a new campaign errs by cannot be told."]
+    if before := chosen.get("as_trained"):
+        return [f"New campaigns: {_answer_since(chosen, before)}"]
     said = f"New campaigns: {chosen['name']} errs by {percent(chosen['e_out'])}{_interval(chosen)}"
     if metrics["campaigns"].get("resampled"):
         return [f"{said}; all that counts groups counts {groups}."]
@@ -951,7 +1020,7 @@ def _inside(row: Metrics) -> str:
     return ""
 
 
-def _intervals(intervals: Metrics, *, every: bool) -> Section:
+def _intervals(intervals: Metrics, schemes_of: Sequence[Metrics], *, every: bool) -> Section:
     """Show how often the prediction intervals held, and how wide they are."""
     cells = [
         (
@@ -984,7 +1053,8 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
         beyond.append(
             f"Outside the trained range, {2 ** settings['fade']:g} x and more, a simple rule answers "
             f"({settings['rule']}): "
-            f"error {rule}, the model {model}, the line {line}."
+            f"error {rule}, the model {model}, the line {line}"
+            f"{next(map(before_correction, schemes_of), '')}."
         )
     elif outside := intervals.get("outside"):
         beyond.append(f"Note: {Remark.from_dict(outside)}.")
