@@ -56,7 +56,7 @@ from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows
 from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
 from .devices import DeviceName, device
-from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, run_of
+from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, predict, run_of
 from .tables import Data, items, load_measurements, refuse_unmodel_catalogue
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
@@ -709,7 +709,8 @@ def advise(
         outside = errors["unseen_error"]
     of_each = np.where(is_stated, of_each, outside)
     expectation: dict[str, Any] = {
-        **errors,
+        "unseen_error": errors["unseen_error"],
+        "trained_error": errors["trained_error"],
         "errors": of_each,
         "trained": int(trained.metrics["data"]["n"]),
         "weights": weights,
@@ -766,18 +767,32 @@ def advise(
     return Advice(table.iloc[batch].reset_index(drop=True), report)
 
 
-def _errors(run: RunLike) -> dict[str, float]:
+def _errors(run: RunLike) -> dict[str, Any]:
     """Return the error of rows of new groups and of known ones, percent.
 
     Of new groups that which is stated of them (within the trained range, where that was told
-    apart); where nothing is, that of the folds by group, and without these that of all folds.
+    apart); where nothing is, that of the folds by group, and without these that of all folds. Where
+    a corrected run was measured on one of the two since, or on neither, the other's error is that
+    ``before_correction``.
     """
-    honest = {cv["scheme"]: float(cv["selected"]["e_out"]) for cv in run.metrics["cv"]}
+    honest = {}
+    before_correction = []
+    for cv in run.metrics["cv"]:
+        error = cv["selected"]["e_out"]
+        if error is None:
+            error = cv["selected"]["as_trained"]["e_out"]
+            before_correction.append(cv["scheme"])
+        honest[cv["scheme"]] = float(error)
     stated = run.trained.stated_errors.of({(NEW_GROUP, ""): 1})
     unseen = honest.get("grouped", honest.get("kfold", np.nan))
     if stated is not None:
         unseen = stated.error
-    return {"unseen_error": unseen, "trained_error": min(honest.get("kfold", unseen), unseen)}
+    trained = min(honest.get("kfold", unseen), unseen)
+    return {
+        "unseen_error": unseen,
+        "trained_error": trained,
+        "before_correction": before_correction,
+    }
 
 
 class Need(Result, advising.Need):
@@ -804,7 +819,7 @@ def needed(
     half_width: float | None = None,
     **settings: Any,
 ) -> Need:
-    """Say whether a run errs by no more than is needed, and how many more rows of the target would reach that.
+    """Say whether answers are as sure as is needed, and how many more rows of the target would reach that.
 
     Parameters
     ----------
@@ -813,13 +828,14 @@ def needed(
         How sure it must be: 0.1 asks for ±10 %, and what to measure for it. That is the error that
         is allowed, as a share of the answer.
     *candidates : path, DataFrame, Measurements, or a sequence of them
-        What could be measured, as for `advise`: the training data themselves, where they have rows
-        of the host that the target lacks.
+        The rows at hand, as for `predict`: the half-width of their intervals (90 %) that nine in
+        ten keep is held against ``need``, and they are what could be measured. Without any the mean
+        error that the run states is held against it.
     half_width : float, optional
-        Of predictions of the candidates, in place of the error that the run states of the question
-        that its model is saved for; expected to fall as their error does.
+        That of the candidates (`Prediction.half_width`), where they were predicted before.
     **settings
-        Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``rename``, ``seed``.
+        Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``rename``, ``seed``; and
+        ``target``, as for `predict`.
 
     Returns
     -------
@@ -832,45 +848,79 @@ def needed(
     >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> fc.needed(run, 0.5).told.code
     'need-reached'
+    >>> products = fc.read(where={"m": (None, 64), "device": "MI300X"})
+    >>> fc.needed(run, 0.5, products).now == run.predict(products).half_width()
+    True
     """
     check_need(need)
     trained = run_of(run)
-    scheme = trained.metrics["model"]["scheme"]
-    now, what = half_width, "half-width that nine rows in ten keep"
-    if now is None:
-        chosen = next(
-            (cv.get("selected") for cv in trained.metrics["cv"] if cv["scheme"] == scheme), None
+    target = settings.pop("target", None)
+    if not items(candidates):
+        return needed_as_stated(trained, need)
+    if half_width is None:
+        names = ("where", "unit", "default", "rename")
+        reading = {name: value for name, value in settings.items() if name in names}
+        half_width = predict(trained, *candidates, target=target, **reading).half_width()
+    now = Need(need, half_width, what="half-width that nine rows in ten keep")
+    return _with_ways(now, trained, candidates, settings)
+
+
+def needed_as_stated(run: RunLike, need: float, *candidates: Data, **settings: Any) -> Need:
+    """Say the same of the mean error that a run states of the question that its model is saved for.
+
+    ``candidates`` are what could be measured, as for `advise`.
+    """
+    scheme = run.metrics["model"]["scheme"]
+    chosen = next((cv.get("selected") for cv in run.metrics["cv"] if cv["scheme"] == scheme), None)
+    if not chosen:
+        raise DataError(
+            "the run has no honest error: train it with folds",
+            source=str(run.folder or "run"),
         )
-        if not chosen:
-            raise DataError(
-                "the run has no honest error: train it with folds",
-                source=str(trained.folder or "run"),
-            )
-        now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
-        if scheme == "grouped":
-            now = _errors(trained)["unseen_error"] / 100
-            if WITHIN in (chosen.get("parts") or {}):
-                what += " within the trained range"
-    to_many = trained.trained.recipe.comparison.is_from_hosts_to_many
-    if now <= need or not items(candidates) or to_many:
-        return Need(need, now, what=what)
+    error = chosen["e_out"]
+    what = f"mean error of {left_out(scheme)}"
+    if error is None:
+        error = chosen["as_trained"]["e_out"]
+        what += " before the run was corrected"
+    elif scheme == "grouped":
+        error = _errors(run)["unseen_error"]
+        if WITHIN in (chosen.get("parts") or {}):
+            what += " within the trained range"
+    now = Need(need, error / 100, what=what)
+    return _with_ways(now, run, candidates, settings, of_new_groups=scheme == "grouped")
+
+
+def _with_ways(
+    now: Need,
+    run: RunLike,
+    candidates: Sequence[Data],
+    settings: Mapping[str, Any],
+    *,
+    of_new_groups: bool = False,
+) -> Need:
+    """Return the answer with the rows of the candidates that would reach what is needed, or come near it.
+
+    It falls as the mean error of the candidates is expected to, or that of groups that stay new.
+    """
+    comparison = run.trained.recipe.comparison
+    if now.reached or not items(candidates) or comparison.is_from_hosts_to_many:
+        return now
     try:
-        summary = advise(trained, *candidates, rows=MOST_ROWS, **settings).summary
+        summary = advise(run, *candidates, rows=MOST_ROWS, **settings).summary
     except NothingLeftError:
-        return Need(need, now, what=what)
-    many = trained.trained.recipe.comparison.is_many
-    where = "" if many else f" on {summary['target']}"
-    of_new_groups = half_width is None and scheme == "grouped" and not many
+        return now
+    where = "" if comparison.is_many else f" on {summary['target']}"
     ways = []
     for batch in summary["by_rows"]:
-        if of_new_groups:
+        if of_new_groups and not comparison.is_many:
             left = batch["unseen"] / summary["errors"]["unseen_error"]
         else:
             left = batch["after"] / batch["now"]
         way = f"{counted(batch['rows'], 'row')} more{where} (advise)"
-        ways.append((way, now * left))
-    less = [way for way in ways if way[1] < 0.99 * now]
-    return Need(need, now, [way for way in less if way[1] <= need][:1] or less[-1:], what)
+        ways.append((way, now.now * left))
+    less = [way for way in ways if way[1] < 0.99 * now.now]
+    enough = [way for way in less if way[1] <= now.need]
+    return Need(now.need, now.now, enough[:1] or less[-1:], now.what)
 
 
 def _devices(model: TrainedModel) -> list[Any]:

@@ -870,6 +870,7 @@ def explain(
                 "host": None if recipe.host is None else float(one[recipe.metric].iloc[0]),
             },
             alone=float(alone),
+            correction=None if model.correction is None else model.correction.factor,
             rule=None if rule is None else str(rule["name"]),
             parts=parts,
             laws=laws,

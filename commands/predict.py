@@ -67,7 +67,7 @@ def command(
         rows = {
             name: value
             for name, value in settings.items()
-            if name in ("where", "unit", "default", "rename")
+            if name in ("where", "unit", "default", "rename", "target")
         }
         remark_of_need = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
         prediction.summary["need"] = remark_of_need.to_dict()

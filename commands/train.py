@@ -79,12 +79,12 @@ def command(
     runs = trained if isinstance(trained, Runs) else {"": trained}
     needs = {}
     if need is not None:
-        from ..api.checking import needed
+        from ..api.checking import needed_as_stated
 
         names = ("where", "group", "unit", "default", "rename", "seed")
         rows = {name: value for name, value in settings.items() if name in names}
         for name, run in runs.items():
-            needs[name] = needed(run, need, *data, **rows).told
+            needs[name] = needed_as_stated(run, need, *data, **rows).told
     if isinstance(trained, Runs):
         document = trained.document(out)
         files = TARGETS

@@ -63,7 +63,7 @@ from .cluster_bootstrap import (
 from .corrected_error import CorrectedError, corrected_by_others, corrected_errors, stated_since
 from .intervals import LEVEL, log_ratio
 from .metrics import ape, finite, inlier_ratios
-from .stated_error import NOTHING_STATED, Mixture, StatedError, StatedErrors
+from .stated_error import NEW_CAMPAIGN_ROW, NOTHING_STATED, Mixture, StatedError, StatedErrors
 from .trained_model import Correction
 from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
 
@@ -389,9 +389,9 @@ def _once_corrected(
     score = Score.of(others)
     if "part" not in new:
         return {**_NOT_CORRECTED, "corrected": score}
-    clusters = new["group"]
+    clusters = new["group"].astype(str)
     if campaigns is not None:
-        clusters = new["campaign"]
+        clusters = clusters.mask(new["basis"].eq(NEW_CAMPAIGN_ROW), new["campaign"])
     measured = corrected_errors(new, answers, clusters.to_numpy())
     return {
         "corrected": score,

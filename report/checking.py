@@ -517,6 +517,9 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         unstated = counted(report["not_stated"], "candidate")
         as_others = "as new groups beyond the trained range did, if that was told"
         said += f"; {unstated}, of which no error is stated, taken to err {as_others}"
+    if before := report["errors"]["before_correction"]:
+        questions = " and ".join(map(left_out, before))
+        said += f"; the error of {questions} is that before the run was corrected: none was measured since"
     wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []
     names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]

@@ -33,6 +33,7 @@ from .document import (
     Section,
     Table,
     columns,
+    lines,
     picked,
     records,
     remarked,
@@ -110,7 +111,7 @@ def runs_document(
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead="; ".join(dict.fromkeys(leads)),
-        opening=[*heads, lines_of_missing(metrics, common)],
+        opening=[*heads, _before_corrections(names, metrics), lines_of_missing(metrics, common)],
         sections=sections,
         closing=[upcoming(_choice(names, metrics, schemes))],
         offer="--out FOLDER writes the page",
@@ -128,8 +129,7 @@ def _choice(
     names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]
 ) -> str:
     """Say which run to predict with: the one with the smaller error under every scheme in which the two differ."""
-    first, second = (one.get("correction") or {} for one in metrics)
-    if first.get("factor") != second.get("factor"):
+    if any(one.get("correction") for one in metrics):
         return (
             "flopcast check each on new rows: the errors above are those before a run was corrected"
         )
@@ -222,7 +222,7 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         where, rule = left_out(cv["scheme"]), simplest(cv) or {}
         facts[f"folds, {where}"] = cv.get("folds")
         facts[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
-        facts[f"honest error, {where}"] = percent((cv.get("selected") or {}).get("e_out"))
+        facts[f"honest error, {where}"] = _honest_error(cv.get("selected") or {})
         facts[f"by part, {where}"] = by_part(cv) or None
         facts[f"best simple rule, {where}"] = (
             f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
@@ -232,6 +232,27 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         for name, value in facts.items()
         if has_value(value)
     }
+
+
+def _honest_error(chosen: Metrics) -> str | None:
+    """Return the honest error of a selection, since the correction if there was one."""
+    if chosen.get("e_out") is not None:
+        return percent(chosen["e_out"])
+    if chosen.get("as_trained"):
+        return "not measured since the correction"
+    return None
+
+
+def _before_corrections(names: tuple[str, str], metrics: tuple[Metrics, Metrics]) -> Lines:
+    """Say which errors of rows that both predicted out of sample are those before a correction."""
+    said = []
+    for name, one in zip(names, metrics, strict=True):
+        if correction := one.get("correction"):
+            factor = f"{correction['factor']:.3f}"
+            said.append(
+                f"{name} was corrected by {factor} since: its errors here are those before."
+            )
+    return lines(said, tone="warning")
 
 
 def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:

@@ -12,7 +12,7 @@ from ..output import SCHEMA
 from .document import JSON, Bar, Bars, Document, Lines, Section, Table, lines, records
 from .formats import counted, percent
 from .layouts import laid_out
-from .run_folder import Metrics, simplest
+from .run_folder import Metrics, as_trained, simplest
 from .training import left_out, metric, title
 
 DRAWN: Final = 20
@@ -24,7 +24,8 @@ SCHEMES: Final = ("grouped", "kfold")
 def runs_frame(runs: Mapping[str, Metrics]) -> pd.DataFrame:
     """Return a row for each run, from its ``metrics.json`` by its name.
 
-    Errors, their ends and shares are in percent; ``held`` is the share of workloads that lay in
+    Of a run that was corrected afterwards (``corrected_by``) errors are those since. Errors, their
+    ends and shares are in percent; ``held`` is the share of workloads that lay in
     their interval. A figure that a run does not know is missing. Runs that predict the same stand
     together, the least error of the harder question first.
     """
@@ -43,6 +44,7 @@ def _row(name: str, metrics: Metrics) -> JSON:
         "model": (metrics.get("model") or {}).get("name"),
         "rows": data.get("n"),
         "groups": data.get("groups"),
+        "corrected_by": (metrics.get("correction") or {}).get("factor"),
     }
     schemes = {cv["scheme"]: cv for cv in metrics.get("cv") or []}
     held = (metrics.get("intervals") or {}).get("schemes") or {}
@@ -50,6 +52,8 @@ def _row(name: str, metrics: Metrics) -> JSON:
         cv = schemes.get(scheme) or {}
         selected = cv.get("selected") or {}
         rule = simplest(cv) or {}
+        if as_trained(cv):
+            rule = {}  # its error is of the rows that were trained, that of the model of later ones
         lower, upper = selected.get("interval") or (None, None)
         row |= {
             f"{scheme}_e_out": selected.get("e_out"),
@@ -73,7 +77,7 @@ def many_runs_document(folder: str, table: pd.DataFrame) -> Document:
     return Document(
         title=f"Runs in {folder}",
         lead=counted(len(table), "run"),
-        opening=[_least(table), *_panels(table)],
+        opening=[_least(table), _corrected(table), *_panels(table)],
         sections=[Section("Side by side", [_side_by_side(table)])],
         offer="--out FOLDER writes the page, to sort and search",
         data={"schema": SCHEMA, "kind": "many runs", "folder": folder, "runs": records(table)},
@@ -91,6 +95,18 @@ def _least(table: pd.DataFrame) -> Lines:
         said.append(
             f"{predicts} ({what}): of {counted(len(runs), 'run')} the least error on "
             f"{left_out('grouped')} is {percent(best['grouped_e_out'])}, of {best['run']}."
+        )
+    return lines(said, "answer")
+
+
+def _corrected(table: pd.DataFrame) -> Lines:
+    """Say which runs were corrected, and what their errors are of."""
+    said = []
+    for run in table[table["corrected_by"].notna()].to_dict("records"):
+        factor = f"{run['corrected_by']:.3f}"
+        said.append(
+            f"{run['run']} was corrected by {factor} after training: its errors are those since, "
+            "on the rows that were measured then."
         )
     return lines(said, "answer")
 

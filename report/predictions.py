@@ -279,7 +279,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     heads = (
         Column("workload", "cut", most=_WORKLOAD),
         *columns(*words.values(), numbers=[*names.values()]),
-        Column("unlike training, or not predicted", "cut"),
+        Column("unlike training, or not predicted", "prose"),
     )
     return Table(heads, body)
 
@@ -380,6 +380,8 @@ class Explained:
         (what was measured there, or None).
     alone : float
         What the model alone says, before a rule outside its range or a correction.
+    correction : float or None
+        The factor that the run was corrected by since, on all answers but those of ``laws``.
     rule : str or None
         The simple rule that erred least in training, one of ``laws``.
     parts : sequence of Part
@@ -398,6 +400,7 @@ class Explained:
     model: str
     answer: Mapping[str, Any]
     alone: float
+    correction: float | None
     rule: str | None
     parts: Sequence[Part]
     laws: Mapping[str, float]
@@ -417,7 +420,11 @@ def explanation_document(explained: Explained) -> Document:
         ratio = explained.answer["predicted"] / value if value else None
         said.append({"law": name, "says": text, "ratio": ratio})
     laws = laid_out("explanation-laws", said, {"unit": unit})
-    neighbours = laid_out("explanation-neighbours", explained.neighbours, {"unit": unit})
+    since = ""
+    if explained.correction is not None:
+        since = ", before the correction"
+    names = {"unit": unit, "since": since}
+    neighbours = laid_out("explanation-neighbours", explained.neighbours, names)
     features = laid_out("explanation-features", explained.features, tone=_outside)
     return Document(
         title=explained.workload,
@@ -440,6 +447,7 @@ def explanation_document(explained: Explained) -> Document:
             **picked(explained, "workload", "metric", "model"),
             **explained.answer,
             "model_alone": explained.alone,
+            "correction": explained.correction,
             "statement": sentence(explained),
             "parts": [vars(part) for part in explained.parts],
             "laws": dict(explained.laws),
@@ -482,6 +490,10 @@ def sentence(explained: Explained) -> str:
         or abs(explained.alone / answer["predicted"] - 1) > 1e-9
     ):
         text += f" (the model alone says {figure(explained.alone)} {unit})"
+    before = ""
+    if explained.correction is not None:
+        text += f", and corrected by {explained.correction:.3f}"
+        before = " before the correction"
     if has_value(answer.get("host")):
         text += f". The host took {figure(answer['host'])} {unit}"
     if explained.rule in explained.laws:
@@ -490,7 +502,7 @@ def sentence(explained: Explained) -> str:
         nearest = explained.neighbours.iloc[0]
         text += (
             f". The nearest trained row took {figure(nearest['observed'])} {unit}, predicted out "
-            f"of fold with an error of {percent(nearest['ape'])}"
+            f"of fold with an error of {percent(nearest['ape'])}{before}"
         )
     return f"{text}."
 

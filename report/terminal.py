@@ -19,7 +19,7 @@ from textwrap import fill, wrap
 from typing import Any, Final, cast
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -136,8 +136,9 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     """Return the answer of a document and as much of the rest as fits `SCREEN` lines.
 
     Tables are cut where they do not fit, and left out where three rows of them do not, unless they
-    are the answer, as are charts that nobody asked for; remarks stand at the end, a line each:
-    three of them, or one where that leaves room for a table. The last line says what there is more.
+    are the answer, as are charts that nobody asked for; remarks stand at the end, each whole: as
+    many as take three lines, or one where that leaves room for a table. The last line says what
+    there is more.
     An answer that takes more lines is whole.
     """
     # Remarks are not of the answer itself: how data were read, what was lost.
@@ -152,10 +153,11 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
             part = replace(part, lines=[line for line in part.lines if line.tone not in _REMARKS])
         parts.append(part)
     remarks.sort(key=lambda line: _REMARKS.index(line.tone))
-    said = [Line(_cut(line.text, console.width), line.tone) for line in remarks[:remarked]]
+    said = _first_remarks(remarks, remarked, console)
+    lines_said = _lines(Document(closing=[Lines(said)]), console)
     outer = (*parts[: len(opening)], *parts[len(opening) + len(rest) :])
     fixed = [part for part in outer if not isinstance(part, Table)]
-    room = SCREEN - 2 - len(said) - _lines(Document(document.title, document.lead, fixed), console)
+    room = SCREEN - 2 - lines_said - _lines(Document(document.title, document.lead, fixed), console)
     shown, tables, rows_left = list[Part](), 0, 0
     for place, part in enumerate(parts):
         if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
@@ -181,12 +183,11 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
             isinstance(part, Table) for part in shown
         ):
             return other
-    cut = sum(line.text != whole.text for line, whole in zip(said, remarks, strict=False))
     held = {
         "table": tables,
         "row": rows_left,
         "chart": sum(isinstance(part, Chart) and not part.asked for part in parts),
-        "remark": len(remarks) - len(said) + cut,
+        "remark": len(remarks) - len(said),
     }
     if more := ", ".join(counted(count, noun) for noun, count in held.items() if count):
         said.append(Line(f"More with --all: {more}", "soft"))
@@ -223,10 +224,14 @@ def _lines(document: Document, console: Console) -> int:
     return cast("StringIO", apart.file).getvalue().count("\n")
 
 
-def _cut(text: str, width: int) -> str:
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1) + "…"
+def _first_remarks(remarks: Sequence[Line], most: int, console: Console) -> list[Line]:
+    """Return the first remarks that take so many lines together, one at least."""
+    said = list[Line]()
+    for line in remarks[:most]:
+        if said and _lines(Document(closing=[Lines([*said, line])]), console) > most:
+            break
+        said.append(line)
+    return said
 
 
 class _Title(Text):

@@ -530,9 +530,9 @@ def _answer_since(chosen: Metrics, before: Metrics) -> str:
     then = f"before the correction it erred by {percent(before.get('e_out'))} out of sample"
     if chosen.get("e_out") is None:
         return f"{name} was not measured on such rows since; {then}."
-    rows = f"{counted(chosen['rows'], 'row')} of {counted(chosen['groups'], 'group')}"
+    rows = f"{counted(chosen['rows'], 'further row')} of {counted(chosen['groups'], 'group')}"
     error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
-    return f"{name} errs by {error}, measured on {rows} that were not trained; {then}."
+    return f"{name} errs by {error}, measured on {rows}; {then}."
 
 
 def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[Headline]:

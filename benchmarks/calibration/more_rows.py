@@ -15,7 +15,7 @@ import pandas as pd
 
 import flopcast as fc
 
-from ...api.checking import MOST_ROWS
+from ...api.checking import MOST_ROWS, needed_as_stated
 from ...evaluation.metrics import ape
 from .rows import Row, Rows, products
 from .whole_runs import HOST, TARGET, menu_us, roofline_us, split_k_us
@@ -67,7 +67,7 @@ def made_up(law: Callable[[pd.DataFrame], Any], seed: list[int]) -> pd.DataFrame
 
 
 def falls(rows: pd.DataFrame, device: str, first: int, seed: int) -> tuple[float, float]:
-    """Return by how many points of error `needed` expects `MORE` rows to lower it, and by how many they do."""
+    """Return by how many points of error `MORE` rows are expected to lower it, and by how many they do."""
     draw = np.random.default_rng([seed, first])
     groups = rows.groupby(["n", "k"]).ngroup().to_numpy()
     order = draw.permutation(np.unique(groups))
@@ -77,7 +77,7 @@ def falls(rows: pd.DataFrame, device: str, first: int, seed: int) -> tuple[float
     options: dict[str, Any] = {"target": device, "quick": True, "seed": seed, "jobs": 1}
     run = fc.train(trained, **options)
     batch = fc.advise(run, rest, rows=MORE).batch
-    answer = fc.needed(run, LITTLE, rest)
+    answer = needed_as_stated(run, LITTLE, rest)
     if answer.ways:
         expected = answer.now - answer.ways[-1][1]
     else:

@@ -70,21 +70,23 @@ def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(
     run: Path, candidates: Path
 ) -> None:
     now = needed(run, 1e-6).now
-    assert needed(run, 2 * now, candidates).told.code == "need-reached"
-    short = needed(run, 0.9 * now, candidates)
-    assert (short.reached, short.told.code) == (False, "need-not-reached")
-    selected = fc.load(run).selected
-    parts = selected["parts"]
+    assert needed(run, 2 * now).told.code == "need-reached"
+    parts = fc.load(run).selected["parts"]
     new_groups = parts.get("within") or parts["every"]
     assert now == pytest.approx(
         new_groups["e_out"] / 100
     )  # of the saved model's question, not of the easiest
-    assert all(after < now for _, after in short.ways)
     assert needed(run, 0.9 * now).ways == ()
+    of_rows = fc.predict(run, candidates).half_width()
+    short = needed(run, 0.9 * of_rows, candidates)
+    assert (short.reached, short.told.code) == (False, "need-not-reached")
+    assert short.now == of_rows
+    assert all(after < of_rows for _, after in short.ways)
+    assert needed(run, 1.1 * of_rows, candidates).reached
     code, out, _ = running.call("predict", run, candidates, "--need", "0.001", "--json")
     told = json.loads(out)["need"]
     assert (code, told["code"], told["need"]) == (0, "need-not-reached", 0.001)
-    assert 0.001 < told["now"] < 1
+    assert told["now"] == needed(run, 0.001, candidates).now  # one meaning in both doors
     with pytest.raises(ParameterError):
         needed(run, 0.0)
 

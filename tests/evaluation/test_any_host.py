@@ -380,7 +380,9 @@ def test_what_needs_one_target_says_so(run: fc.Run) -> None:
     rows = measured("MI300X", rows=5)
     with pytest.raises(ParameterError, match="for one target"):
         fc.advise(run, rows, rows=2)
-    assert not fc.needed(run, 0.001, rows).ways
+    assert not fc.needed(run, 0.001, rows, target="L40S").ways
+    with pytest.raises(ParameterError, match="target is missing"):
+        fc.needed(run, 0.001, rows)
     with pytest.raises(ParameterError, match="target is missing"):
         run.predict(rows)
     shapes = fc.train(measured("MI300X", "L40S", rows=30), target="all", models="Additive", jobs=1)

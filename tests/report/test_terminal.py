@@ -140,10 +140,9 @@ def test_a_first_screen_has_the_answer_whole_then_what_fits_and_counts_the_rest(
     found = cast("io.StringIO", console.file).getvalue().splitlines()
     assert len(found) <= SCREEN
     assert found[:5] == ["title", *(line.text for line in answer.lines)]
-    assert "long (8 of 40)" in found
-    assert found[-4].startswith("lost lost")
-    assert found[-4].endswith("…")
-    assert found[-3:] == ["note 0", "note 1", "More with --all: 1 table, 32 rows, 4 remarks"]
+    assert "long (7 of 40)" in found
+    assert " ".join(found[-5:-1]).split() == ["lost"] * 40  # whole, whatever its length
+    assert found[-1] == "More with --all: 1 table, 33 rows, 5 remarks"
     whole = Document("title", "", [answer])
     assert first_screen(whole, console).opening == [answer]
 
