@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import DataError, FlopcastError, ParameterError, counted
+from ..errors import DataError, FlopcastError, ParameterError, counted, few
 from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import Dataset
 from ..laws.rates import HOST_DEVICE
@@ -56,6 +56,7 @@ from .folds import (
 )
 from .intervals import log_ratio
 from .metrics import ape, by_group
+from .observers.budget import SPENT
 from .observers.early_stopping import EarlyStopping
 from .selection import CRITERIA, hopeless, select
 from .stated_error import parts_of_new, parts_of_trained
@@ -114,9 +115,9 @@ class Competition:
         for model in self.models:
             if model.name == best["name"]:
                 return self.laws.get(entry["name"], model)
-        reasons = "; ".join(
-            f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items()
-        )
+        result = self.evaluation[scheme]
+        without = {**result.errors, **result.left(SPENT)}
+        reasons = "; ".join(f"{name}: {why}" for name, why in without.items())
         raise FlopcastError(
             f"no model of the suite ran ({reasons[:300]}): allow a larger budget, or choose others"
         )
@@ -355,9 +356,12 @@ def compete(
                 "folds": fold_count,
             },
         )
-    for each_scheme, entry in selected.items():
-        if entry["baseline"]:
-            notes.append(_baseline_wins(each_scheme, entry["name"]))
+        left_out = tuple(result.left(SPENT))
+        if left_out:
+            selected[each_scheme]["left_out"] = list(left_out)
+            notes.append(_left_out(each_scheme, left_out))
+        if selected[each_scheme]["baseline"]:
+            notes.append(_baseline_wins(each_scheme, selected[each_scheme]["name"], left_out))
     if scheme not in schemes:
         scheme = schemes[0]
     competition = Competition(
@@ -418,11 +422,6 @@ def _quick(ran: tuple[str, ...], names: Sequence[str]) -> Remark:
     left_out = tuple(name for name in names if name not in ran)
     text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
     return remark("quick", text, ran=ran, left_out=left_out)
-
-
-def _baseline_wins(scheme: str, baseline: str) -> Remark:
-    text = f"no model is shown to err less than the simple rule {baseline!r} (scheme {scheme})"
-    return remark("baseline-wins", text, scheme=scheme, baseline=baseline)
 
 
 def _laws_to_save(
@@ -514,6 +513,19 @@ def _few_rows(rows: int, models: int) -> Remark:
         "in a fraction of the time, and often errs as little"
     )
     return remark("few-rows", text, rows=rows, models=models)
+
+
+def _left_out(scheme: str, names: tuple[str, ...]) -> Remark:
+    text = f"the budget was spent before {few(names)} had been tried (scheme {scheme})"
+    return remark("left-out-by-budget", text, scheme=scheme, models=names)
+
+
+def _baseline_wins(scheme: str, baseline: str, left_out: tuple[str, ...]) -> Remark:
+    which = "no model"
+    if left_out:
+        which = "of the models that ran none"
+    text = f"{which} is shown to err less than the simple rule {baseline!r} (scheme {scheme})"
+    return remark("baseline-wins", text, scheme=scheme, baseline=baseline, left_out=left_out)
 
 
 def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Remark]:

@@ -60,8 +60,8 @@ class SchemeResult:
         its ``error``), with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None,
         or the remark of the observer that stopped the candidate; it has no other figures.
     partial : DataFrame of shape (n, n_stopped)
-        Predictions of the candidates that an observer stopped; NaN in the folds that they were not
-        fitted for.
+        Predictions of the candidates that an observer stopped after some folds; NaN in the folds
+        that they were not fitted for.
     """
 
     scheme: str
@@ -74,6 +74,14 @@ class SchemeResult:
     def errors(self) -> dict[str, str]:
         """Why each failed model failed."""
         return {row["name"]: row["error"] for row in self.rows if row["error"] is not None}
+
+    def left(self, code: str) -> dict[str, str]:
+        """Why each model left that was stopped with a remark of this code."""
+        reasons = {}
+        for row in self.rows:
+            if row["left"] is not None and row["left"]["code"] == code:
+                reasons[row["name"]] = str(row["left"]["text"])
+        return reasons
 
 
 @dataclass(frozen=True)
@@ -446,7 +454,8 @@ def _collected(scheme: str, course: Course, dataset: LearningData) -> SchemeResu
         error = _failure(scheme, name, course, dataset)
         e_in = selected = None
         if error is None and stopped is not None:
-            partial[name] = course.predictions(scheme, name)
+            if outcomes:
+                partial[name] = course.predictions(scheme, name)
         elif error is None:
             predictions[name] = course.predictions(scheme, name)
             e_in = float(np.mean([outcome.e_in for outcome in outcomes]))
@@ -467,7 +476,7 @@ def _collected(scheme: str, course: Course, dataset: LearningData) -> SchemeResu
             note=_note(outcomes),
             left=None,
         )
-        if name in partial and stopped is not None:
+        if error is None and stopped is not None:
             row["left"] = stopped.to_dict()
         rows.append(row)
     index = range(len(course.observed))

@@ -261,7 +261,10 @@ def statement(entry: Mapping[str, Any]) -> str:
         f"{100 * entry['level']:g} % confidence"
     )
     if entry["baseline"]:
-        text += "; a simple law: no fitted model is told to be better"
+        none = "no fitted model"
+        if entry.get("left_out"):
+            none = "none of the models that ran"
+        text += f"; a simple law: {none} is told to be better"
     if len(tied := entry["tied"]) > 1:
         text += f"; statistically indistinguishable: {', '.join(tied[:-1])} and {tied[-1]}"
     return text

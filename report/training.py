@@ -149,6 +149,7 @@ def training_document(
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
             lines(
                 [
+                    *_left_out(schemes),
                     *_corrected(metrics),
                     *kept,
                     *_of_campaigns(metrics),
@@ -510,8 +511,11 @@ def answer(cv: Metrics) -> str:
             f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the "
             "choice"
         )
+        none = "No model"
+        if chosen.get("left_out"):
+            none = "No model that ran"
         return (
-            f"No model is shown to be better than the simple rule {rule['name']}, {beaten}{others}."
+            f"{none} is shown to be better than the simple rule {rule['name']}, {beaten}{others}."
         )
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
     if chosen["e_out"]:
@@ -570,6 +574,19 @@ def _corrected(metrics: Metrics) -> list[str]:
     return [f"{said}; tables of models and groups, and figures, are of the model as trained."]
 
 
+def _left_out(schemes: Sequence[Metrics]) -> list[str]:
+    """Say which models a budget left out, of which nothing is known."""
+    by_names = dict[tuple[str, ...], list[str]]()
+    for cv in schemes:
+        if names := (cv.get("selected") or {}).get("left_out"):
+            by_names.setdefault(tuple(names), []).append(left_out(cv["scheme"]))
+    said = []
+    for names, questions in by_names.items():
+        where = " and ".join(questions)
+        said.append(f"Not tried for {where}, as the budget was spent: {few(names)}.")
+    return said
+
+
 def _answering(schemes: Sequence[Metrics]) -> list[str]:
     """Say which model answers which rows."""
     names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in schemes if cv.get("selected")}
@@ -595,7 +612,7 @@ def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
     if not answered:
         return [Lines([head], medium="terminal")]
     said = _short_table(metrics, answered)
-    said += _corrected(metrics)
+    said += [*_left_out(answered), *_corrected(metrics)]
     names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in answered}
     if len(set(names.values())) == 1:
         models = next(iter(names.values()))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
-import numpy as np
+from ...remarks import remark
+from ..crossval import Course, Observer, Task
 
-from ..crossval import Course, Observer, Outcome, Task
+SPENT: Final = "budget-spent"
+"""The code of the remark on a candidate that was left out: it did not fail, and nothing was shown of it."""
 
 
 class Budget(Observer):
@@ -25,12 +28,10 @@ class Budget(Observer):
         return max(self.seconds - (self._clock() - self._start), 0.0)
 
     def before(self, task: Task, course: Course) -> Task:
-        """Count the fits of the task as failed where the budget is spent."""
+        """Leave the candidates of the task out of its scheme where the budget is spent."""
         if self.left > 0:
             return task
-        why = f"left out: the budget of {self.seconds:g} s was spent"
-        spent = [
-            Outcome(candidate.name, task.scheme, task.fold, None, np.nan, 0.0, None, [], why)
-            for candidate in task.candidates
-        ]
-        return replace(task, candidates=(), outcomes=(*task.outcomes, *spent))
+        text = f"left out: the budget of {self.seconds:g} s was spent"
+        why = remark(SPENT, text, seconds=self.seconds)
+        left_out = {candidate.name: why for candidate in task.candidates}
+        return replace(task, candidates=(), stopped={**task.stopped, **left_out})

@@ -22,7 +22,7 @@ from flopcast.errors import DataError
 from flopcast.evaluation.crossval import SchemeResult, cross_validate
 from flopcast.evaluation.folds import make_folds
 from flopcast.evaluation.metrics import by_group
-from flopcast.evaluation.observers.budget import Budget
+from flopcast.evaluation.observers.budget import SPENT, Budget
 from flopcast.evaluation.observers.early_stopping import EarlyStopping
 from flopcast.evaluation.observers.progress import Progress
 from flopcast.models.base import Candidate
@@ -331,13 +331,17 @@ def test_the_budget_leaves_out_what_comes_last_and_says_so() -> None:
             by_candidate=True,
         )["kfold"]
 
-    why = "left out: the budget of 60 s was spent"
-    assert within(60.0).errors == {"Spy": f"{why} (in 1 of 2 folds)", "OLS": why}
+    result = within(60.0)
+    assert list(result.left(SPENT)) == ["Spy", "OLS"]
+    assert not result.errors  # nothing failed
+    assert list(result.partial) == ["Spy"]
     assert len(minutes) == 1
     result = within(120.0)
-    assert list(result.errors) == ["OLS"]
+    assert list(result.left(SPENT)) == ["OLS"]
     assert list(result.predictions) == ["Spy"]
-    assert not within(121.0).errors
+    result = within(121.0)
+    assert not result.left(SPENT)
+    assert not result.errors
 
 
 def test_the_time_left_is_told_from_the_fits_so_far_and_the_budget() -> None:
