@@ -321,6 +321,7 @@ def forecast(
         Requests under way at a replica: a closed loop. In place of a search from 1 to 1024.
     sure : float, default 0.9
         Probability of keeping the limits that is enough. A way to serve with less is not said to hold.
+        Where there are no limits, it is that of keeping each pace.
     electricity : float or str, optional
         Price of a kilowatt hour: 0.12, '$0.12/kWh'. In the currency of ``price``. Which GPUs
         serve a model then says what the energy of a million tokens costs, that of GPUs alone.

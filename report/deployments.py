@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from ..output import SCHEMA
 from ..workloads.deployments import LIKELY, PACES_MS, Choice, Question, cheapest
 from ..workloads.launching import serve_command, why_no_command
+from ..workloads.serving_model import TWO_RUNS
 from ..workloads.serving_percentiles import column
 from .document import (
     JSON,
@@ -43,7 +44,6 @@ from .formats import NONE, counted, figure, share
 from .static_figures import Drawing
 from .wording import wording
 
-SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
 
 
@@ -65,9 +65,9 @@ def deployments_document(choice: Choice, level: float) -> Document:
         rate = f", at a rate of {figure(asked.rate)} requests a second"
     tuned = f"{_tuning(choice)}{_conditions(asked)}"
     # what changes the answers stands with them, what narrows them is the first remark
-    beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
+    beside = [f"{note.text}." for note in choice.remarks if note.code in _BESIDE]
     narrower = [note for note in choice.remarks if note.code == "two-runs"]
-    others = [note for note in choice.remarks if note.code not in ("two-runs", "quantised")]
+    others = [note for note in choice.remarks if note.code not in ("two-runs", *_BESIDE)]
     sizes = ", ".join(map(str, asked.counts))
     gpus = "1 GPU"
     if sizes != "1":
@@ -95,6 +95,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
     )
 
 
+_BESIDE: Final = ("no-way", "engine-not-there", "quantised")
 _TUNING: Final = wording("deployments-tuning")
 _FRONT: Final = (
     "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its "
@@ -159,10 +160,10 @@ def _answer(choice: Choice) -> Headline:
         if asked.price:
             rate += f", {_cost(asked, first)} per million tokens"
         return Headline(
-            f"{_first(asked)} {_pace(first['pace_ms'])}",
+            f"{_first(asked)} {_pace(asked, first['pace_ms'])}",
             f"{way(first)}: {rate}",
             "",
-            _footing(asked, first),
+            _footing(choice, first),
         )
     if first["holds"] >= asked.sure:
         about = f"{_first(asked)} that holds with {share(asked.sure, 0)}"
@@ -174,13 +175,13 @@ def _answer(choice: Choice) -> Headline:
     if asked.price:
         priced = f"{_cost(asked, first)} per million tokens, "
     answer = f"{way(first)}: {priced}holds with {_sure(first)}"
-    return Headline(about, answer, "", _footing(asked, first))
+    return Headline(about, answer, "", _footing(choice, first))
 
 
-def _pace(pace_ms: float) -> str:
+def _pace(asked: Question, pace_ms: float) -> str:
     if math.isinf(pace_ms):
         return "at any pace"
-    return f"within {figure(pace_ms)} ms a token"
+    return f"within {figure(pace_ms)} ms a token, which holds with {share(asked.sure, 0)}"
 
 
 def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
@@ -207,8 +208,9 @@ def _sure(one: pd.Series) -> str:
     return share(one["holds"], 0)
 
 
-def _footing(asked: Question, one: pd.Series) -> str:
-    """Say in a sentence how fast a way is, with its intervals."""
+def _footing(choice: Choice, one: pd.Series) -> str:
+    """Say how fast a way is, with its intervals, and whether it was measured."""
+    asked = choice.question
     said = {"ttft_ms": "", "tpot_ms": ""}
     for time, percentile in asked.percentiles.items():
         said[time] = f" ({percentile} {_interval(one, column(time, percentile))} ms)"
@@ -219,8 +221,18 @@ def _footing(asked: Question, one: pd.Series) -> str:
         f"First token after {_interval(one, 'ttft_ms')} ms{said['ttft_ms']}{further}; "
         f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, "
         f"{_requests(one['concurrency'])} under way, "
-        f"{_figure(one['memory_gb'])} GiB on each GPU."
+        f"{_figure(one['memory_gb'])} GiB on each GPU{_basis(choice, one)}."
     )
+
+
+def _basis(choice: Choice, one: pd.Series) -> str:
+    """Return what is new in the best way of a GPU: ``, a known setting``."""
+    basis = choice.bases.get(one["gpu"], "")
+    if basis == TWO_RUNS:
+        return f", a setting with {TWO_RUNS} of your own"
+    if not basis:
+        return ""
+    return f", a {basis}".replace(" and ", ", a ")
 
 
 def _energy(choice: Choice) -> list[str]:
@@ -240,27 +252,14 @@ def _energy(choice: Choice) -> list[str]:
 
 
 def _beside(choice: Choice) -> list[str]:
-    """Return cheaper but less certain ways, then the GPUs without any way that holds."""
-    asked, best = choice.question, choice.best
-
-    def cost(one: pd.Series) -> str:
-        if not asked.price:
-            return ""
-        return f", {_cost(asked, one)} per million tokens"
-
-    if not asked.limited:
-        others = (one for _, one in _at_pace(best).iloc[1:].iterrows())
-        return [
-            f"{one['gpu']}: {_figure(one['tokens_per_s_per_gpu'])} tokens/s per GPU, "
-            f"{way(one)}{cost(one)}"
-            for one in others
-        ]
-    said, first = [], best.iloc[0]
+    """Return cheaper but less certain ways, then the best way of each GPU and engine that was asked for."""
+    asked, first = choice.question, headlined(choice)
+    said = []
     if asked.rate is not None and math.isinf(first["concurrency"]):
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
         said.append(f"It ends {_figure(ended)} requests a second at most.")
     gamble = None
-    if asked.sure > LIKELY:
+    if asked.limited and asked.sure > LIKELY:
         gamble = cheapest(choice, LIKELY)
     if gamble is not None and gamble["holds"] < asked.sure and not gamble.equals(first):
         under_way = ""
@@ -269,14 +268,63 @@ def _beside(choice: Choice) -> list[str]:
                 f", {_requests(gamble['concurrency'])} under way and "
                 f"{_figure(gamble['tokens_per_s_per_gpu'])} tokens/s per GPU,"
             )
-        sentence = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{cost(gamble)}"
+        sentence = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{_priced(asked, gamble)}"
         said.append(f"A gamble: {sentence}")
+    return [*said, *_of_each_gpu(choice, first)]
+
+
+def _of_each_gpu(choice: Choice, first: pd.Series) -> list[str]:
+    """Return a line for each GPU with its best way, and what its other engines reach; the headline is not repeated."""
+    asked, best = choice.question, choice.best
+    if not asked.limited:
+        best = best[best["pace_ms"] == first["pace_ms"]]
+    lines_of_gpus = []
     for gpu, ways in best.groupby("gpu", sort=False):
-        one = ways.iloc[0]
-        if gpu != first["gpu"] and one["holds"] < LIKELY:
-            nearest = f"{way(one)} holds with {_sure(one)}{cost(one)}"
-            said.append(f"{gpu}: none holds, the nearest: {nearest}")
-    return said
+        of_engines = [one for _, one in ways.drop_duplicates("engine").iterrows()]
+        parts = []
+        if gpu != first["gpu"]:
+            parts.append(_leading(choice, of_engines[0]))
+        for one in of_engines[1:]:
+            parts.append(_in_short(asked, one))
+        if parts:
+            lines_of_gpus.append(f"{gpu}: {'; '.join(parts)}")
+    answered = {*best["gpu"]}
+    for gpu in dict.fromkeys(choice.ways["gpu"]):
+        if gpu not in answered:
+            pace = _pace(asked, first["pace_ms"])
+            lines_of_gpus.append(f"{gpu}: no way {pace}")
+    return lines_of_gpus
+
+
+def _leading(choice: Choice, one: pd.Series) -> str:
+    """Say what the best way of a GPU is, how good, and whether it was measured."""
+    asked = choice.question
+    after = f"{_priced(asked, one)}{_basis(choice, one)}"
+    if not asked.limited:
+        rate = _figure(one["tokens_per_s_per_gpu"])
+        return f"{rate} tokens/s per GPU, {way(one)}{after}"
+    held = f"{way(one)} holds with {_sure(one)}{after}"
+    if one["holds"] < LIKELY:
+        return f"none holds, the nearest: {held}"
+    return held
+
+
+def _in_short(asked: Question, one: pd.Series) -> str:
+    """Say what another engine reaches on the same GPU: ``sglang on 8 with 77 %, 3.26 $``, ``vllm on 2 gives 132``."""
+    if asked.limited:
+        reached = f"with {_sure(one)}"
+    else:
+        reached = f"gives {_figure(one['tokens_per_s_per_gpu'])}"
+    cost = ""
+    if asked.price:
+        cost = f", {_cost(asked, one)}"
+    return f"{one['engine']} on {one['gpus']} {reached}{cost}"
+
+
+def _priced(asked: Question, one: pd.Series) -> str:
+    if not asked.price:
+        return ""
+    return f", {_cost(asked, one)} per million tokens"
 
 
 def _run_it(choice: Choice) -> list[str]:
@@ -353,8 +401,8 @@ def _tables(choice: Choice) -> list[Part]:
         kept = f"the {_first(asked)} that holds with {share(asked.sure, 0)}, else the surest"
         each = "Of each GPU, engine and number of GPUs"
     else:
-        kept = f"the {_first(asked)} at each pace"
-        each = "Of each GPU"
+        kept = f"the {_first(asked)} at each pace, kept with {share(asked.sure, 0)}"
+        each = "Of each GPU and engine"
     caption = f"{each} {kept}. Tokens are output tokens."
     if _endless(choice.best):
         caption += f" {_ENDLESS}"
@@ -368,9 +416,7 @@ def _tables(choice: Choice) -> list[Part]:
             body.append(Row(cells, "" if one["holds"] >= asked.sure else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
         every = [Column(head, kinds.get(head, "number")) for head in shown]
-        made.append(
-            Table(every, body, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium)
-        )
+        made.append(Table(every, body, "Ways to serve it", caption, name="ways", medium=medium))
     return made
 
 
@@ -453,7 +499,7 @@ def _chooser(choice: Choice) -> list[Part]:
     if asked.limited:
         heads = {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"}
     else:
-        heads = {"gpu": "GPU", "pace_ms": "ms a token"}
+        heads = {"gpu": "GPU", "engine": "engine", "pace_ms": "ms a token"}
     heads = {name: head for name, head in heads.items() if len(best[name].unique()) > 1}
     if not heads:
         return []

@@ -56,6 +56,7 @@ _REMARKS: Final[tuple[Tone, ...]] = (
     "soft",
 )
 _REMARKED: Final = 3  # remarks of a first screen
+_REMARK_LINES: Final = 8  # lines that those after the first may fill with it
 _HEAD: Final = 10  # columns for a head, in lines, where a table is too wide
 _FOLDED: Final = 20  # columns that words should have
 _STYLES: Final = {
@@ -136,9 +137,9 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     """Return the answer of a document and as much of the rest as fits `SCREEN` lines.
 
     Tables are cut where they do not fit, and left out where three rows of them do not, unless they
-    are the answer, as are charts that nobody asked for; remarks stand at the end, each whole: as
-    many as take three lines, or one where that leaves room for a table. The last line says what
-    there is more.
+    are the answer, as are charts that nobody asked for; remarks stand at the end, each whole:
+    three of them, fewer where they are long, or one where that leaves room for a table. The last
+    line says what there is more.
     An answer that takes more lines is whole.
     """
     # Remarks are not of the answer itself: how data were read, what was lost.
@@ -153,11 +154,11 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
             part = replace(part, lines=[line for line in part.lines if line.tone not in _REMARKS])
         parts.append(part)
     remarks.sort(key=lambda line: _REMARKS.index(line.tone))
-    said = _first_remarks(remarks, remarked, console)
-    lines_said = _lines(Document(closing=[Lines(said)]), console)
+    said = _whole(remarks[:remarked], console)
     outer = (*parts[: len(opening)], *parts[len(opening) + len(rest) :])
     fixed = [part for part in outer if not isinstance(part, Table)]
-    room = SCREEN - 2 - lines_said - _lines(Document(document.title, document.lead, fixed), console)
+    taken = _lines(Document(document.title, document.lead, [*fixed, Lines(said)]), console)
+    room = SCREEN - 2 - taken
     shown, tables, rows_left = list[Part](), 0, 0
     for place, part in enumerate(parts):
         if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
@@ -224,13 +225,14 @@ def _lines(document: Document, console: Console) -> int:
     return cast("StringIO", apart.file).getvalue().count("\n")
 
 
-def _first_remarks(remarks: Sequence[Line], most: int, console: Console) -> list[Line]:
-    """Return the first remarks that take so many lines together, one at least."""
-    said = list[Line]()
-    for line in remarks[:most]:
-        if said and _lines(Document(closing=[Lines([*said, line])]), console) > most:
+def _whole(remarks: Sequence[Line], console: Console) -> list[Line]:
+    """Return the first remark, and of the others those that fit `_REMARK_LINES` with it."""
+    said = list(remarks[:1])
+    for remark in remarks[1:]:
+        lengthened = Document(opening=[Lines([*said, remark])])
+        if _lines(lengthened, console) > _REMARK_LINES:
             break
-        said.append(line)
+        said.append(remark)
     return said
 
 

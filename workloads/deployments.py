@@ -36,7 +36,7 @@ from .serving import figures
 from .serving_conditions import Times
 from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
 from .serving_law import Law
-from .serving_model import EITHER, LOADS, TIMES, Served
+from .serving_model import EITHER, LOADS, NEW_RELEASE, TIMES, Served
 from .serving_percentiles import LEARNT, column, rests_on
 from .setting import WIDE, Setting, complete, most_weights
 
@@ -138,10 +138,14 @@ class Choice:
         in both speeds.
     best : DataFrame
         Of ``ways``, the cheapest that holds (with the probability asked for) of each GPU, engine
-        and number of GPUs, else the surest; the cheapest first. Without limits the cheapest of each GPU at each pace
-        (``pace_ms``, `PACES_MS`; infinite where none is so quick).
+        and number of GPUs, else the surest; the cheapest first. Without limits the cheapest of each
+        GPU and engine that keeps each pace (``pace_ms``, `PACES_MS`) with that probability, which
+        ``holds`` is there; ``pace_ms`` is infinite where none is so quick.
     remarks : tuple of Remark
         What the times rest on, and what was left out.
+    bases : mapping of str to str
+        By GPU what the first of its ways in ``best`` rests on: ``"known setting"``, ``"new model and new GPU"``
+        (`serving_model.BASES`; that no release is named is left out).
     """
 
     question: Question
@@ -149,6 +153,7 @@ class Choice:
     fronts: pd.DataFrame
     best: pd.DataFrame
     remarks: tuple[Remark, ...]
+    bases: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Choice of {self.question.model.name}: {len(self.best)} of {len(self.ways)} ways>"
@@ -288,15 +293,17 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             )
             first.insert(0, remark("all-wait", text, concurrency=users))
             fitting = every
-        quick = fitting["tpot_ms"].min() <= PACES_MS[0]
-        paces = PACES_MS if quick else (np.inf,)  # nobody asked for a pace
         paced = []
-        for pace in paces:
-            slower = fitting["tpot_ms"] > pace
-            paced.append(fitting[~slower].assign(pace_ms=pace))
-        best = pd.concat(
-            [_best(question, table).drop_duplicates("gpu") for table in paced], ignore_index=True
-        )
+        for pace in PACES_MS:
+            chances = drawn.chances_of_pace(ways, pace)[fitting.index]
+            at_pace = fitting.assign(pace_ms=pace, holds=chances)
+            paced.append(at_pace[at_pace["holds"] >= question.sure])
+        if paced[0].empty:  # nobody asked for a pace
+            paced = [fitting.assign(pace_ms=np.inf)]
+        of_engines = []
+        for at_pace in paced:
+            of_engines.append(_best(question, at_pace).drop_duplicates(["gpu", "engine"]))
+        best = pd.concat(of_engines, ignore_index=True)
         users_paced = set(paced[0]["concurrency"] / paced[0]["replicas"])
         if slow := [
             n
@@ -305,15 +312,20 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         ]:
             text = (
                 f"with {', '.join(f'{n:,}' for n in slow)} under way requests have no room "
-                "anywhere, or no token within "
+                f"anywhere, or no token within {PACES_MS[0]:g} ms with {100 * question.sure:g} %: "
+                "limits (ttft, tpot) tell of them too"
             )
-            text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
             first.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
     shown = list(_answers(question, instances, best))
-    answers = _whose([times_of(row, gpu) for row, gpu in shown], [gpu.name for _, gpu in shown])
-    return Choice(
-        question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after]))
-    )
+    times_of_shown = [times_of(row, gpu) for row, gpu in shown]
+    answers = _whose(times_of_shown, [gpu.name for _, gpu in shown])
+    bases = {}
+    for (_, gpu), one in zip(shown, times_of_shown, strict=True):
+        for basis in one.basis[:1]:
+            news = [new for new in basis.split(" and ") if new != NEW_RELEASE]
+            bases[gpu.name] = " and ".join(news)
+    remarks = tuple(dict.fromkeys([*first, *notes, *answers, *after]))
+    return Choice(question, every, fronts, best, remarks, bases)
 
 
 def _rows(instances: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
@@ -593,6 +605,13 @@ class _Drawn:
         energy = (power[places].reshape(-1, 3), joules[places].reshape(-1, 3))
         users = np.tile(self.users, len(ways))
         return self._table(repeated, users, times, tokens, energy, holds)
+
+    def chances_of_pace(self, ways: Sequence[tuple[int, int]], pace_ms: float) -> FloatArray:
+        """Return of each row of `closed` the probability of a token within so many ms; answers of one have none."""
+        if self.question.output_len == 1:
+            return np.zeros(len(ways) * len(self.users))
+        places = [place for place, _ in ways]
+        return self.times["tpot_ms"].chance(pace_ms)[places].ravel()
 
     def at_rate(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
         """Return ways at the requested rate, each with the resulting requests under way."""

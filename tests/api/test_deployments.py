@@ -127,6 +127,48 @@ def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
     assert set(table["gpu"]) == {"MI300X", "H200 SXM"}
 
 
+@pytest.mark.parametrize("limits", [{}, {"ttft": "2s", "tpot": "50ms", "rate": "1/s"}])
+def test_every_gpu_and_engine_that_is_asked_for_has_its_line(limits: dict[str, str]) -> None:
+    gpus, engines = ["MI300X", "MI325X", "MI355X"], ["vllm", "sglang", "atom"]
+    found = fc.forecast("llama-3.1-70b", gpu=gpus, engine=engines, gpus=8, tp=8, **limits)
+    assert {*zip(found.table["gpu"], found.table["engine"], strict=True)} == {
+        (gpu, engine) for gpu in gpus for engine in engines
+    }
+    headline, others = found.document().opening[:2]
+    said = {line.text.partition(":")[0]: line.text for line in others.lines}
+    for gpu in gpus:
+        line = said[gpu]
+        if gpu in headline.answer:
+            line += headline.answer
+        assert all(engine in line for engine in engines)
+    ways = [part for section in found.document().sections for part in section.parts]
+    (on_terminal,) = [one for one in ways if one.shape == "table" and one.medium == "terminal"]
+    assert len(on_terminal.rows) == len(found.table)
+    assert on_terminal.shown is None
+
+
+def test_a_gpu_without_a_way_says_why_beside_the_answer() -> None:
+    found = fc.forecast("llama-3.1-70b", gpu=["MI300X", "L4"], gpus=1, rate="0.1/s", ttft="2s")
+    said = " ".join(line.text for line in found.document().opening[1].lines)
+    assert "L4 has no way to serve it" in said
+    assert "GiB are missing" in said
+
+
+def test_a_pace_is_kept_with_the_probability_asked_for() -> None:
+    asked = {"gpu": "MI300X", "gpus": 8, "tp": 8}
+    by_sure = {}
+    for sure in (0.5, 0.9, 0.99):
+        table = fc.forecast("llama-3.1-70b", **asked, sure=sure).table
+        assert (table["holds"] >= sure).all()
+        by_sure[sure] = table.groupby("pace_ms")["tokens_per_s_per_gpu"].max()
+    assert (by_sure[0.5] > by_sure[0.9].reindex(by_sure[0.5].index).fillna(0.0)).all()
+    assert (by_sure[0.9] >= by_sure[0.99].reindex(by_sure[0.9].index).fillna(0.0)).all()
+    line = "forecast llama-3.1-70b --gpu MI300X --gpus 8 --tp 8 --sure 0.5 --json"
+    assert [one["holds"] for one in json.loads(call(*line.split()).stdout)["best"]] == list(
+        fc.forecast("llama-3.1-70b", **asked, sure=0.5).table["holds"]
+    )
+
+
 def test_the_answer_is_written_as_page_json_and_table(
     found: fc.Deployments, tmp_path: Path
 ) -> None:

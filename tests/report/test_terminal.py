@@ -140,11 +140,25 @@ def test_a_first_screen_has_the_answer_whole_then_what_fits_and_counts_the_rest(
     found = cast("io.StringIO", console.file).getvalue().splitlines()
     assert len(found) <= SCREEN
     assert found[:5] == ["title", *(line.text for line in answer.lines)]
-    assert "long (7 of 40)" in found
-    assert " ".join(found[-5:-1]).split() == ["lost"] * 40  # whole, whatever its length
-    assert found[-1] == "More with --all: 1 table, 33 rows, 5 remarks"
+    assert "long (5 of 40)" in found
+    assert " ".join(found[-7:-3]).split() == ["lost"] * 40
+    assert found[-3:] == ["note 0", "note 1", "More with --all: 1 table, 35 rows, 3 remarks"]
     whole = Document("title", "", [answer])
     assert first_screen(whole, console).opening == [answer]
+
+
+def test_remarks_of_a_first_screen_are_whole_and_as_many_as_have_room() -> None:
+    long = [f"note {n}: " + "a word " * 15 + f"a factor of {n}.25" for n in range(4)]
+    document = Document("title", "", [Lines([Line(text, "soft") for text in long])])
+    console = Console(file=io.StringIO(), width=80)
+    print_document(console, first_screen(document, console))
+    found = " ".join(cast("io.StringIO", console.file).getvalue().split())
+    assert [n for n in range(4) if f"factor of {n}.25" in found] == [0, 1, 2]
+    narrow = Console(file=io.StringIO(), width=40)
+    print_document(narrow, first_screen(document, narrow))
+    found = " ".join(cast("io.StringIO", narrow.file).getvalue().split())
+    assert [n for n in range(4) if f"factor of {n}.25" in found] == [0, 1]
+    assert found.endswith("More with --all: 2 remarks")
 
 
 def test_what_was_written_is_one_line_whatever_the_width() -> None:
