@@ -12,6 +12,7 @@ way holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
@@ -425,6 +426,7 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                 divisors.add(n)
     sizes = sorted(divisors)
     why: FlopcastError | None = None
+    refused = list[tuple[float, FlopcastError]]()  # by the GiB that a cut lacks
     yielded = False
     for model, dtype in _formats(question, gpu):
         for size in sizes:
@@ -457,21 +459,32 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                     lacks = (
                         memory.needed(question.input_len + question.output_len) - memory.available
                     )
-                    why = DataError(f"{lacks:,.0f} GiB are missing on {_each(size)}")
+                    text = f"{math.ceil(lacks):,} GiB are missing on {_cut_in_words(setting)}"
+                    refused.append((lacks, DataError(text)))
                     continue
                 if beside and (lacks := _lacking_of_prompts(asked, beside, node)):
-                    text = f"{lacks:,.0f} GiB are missing on {_each(beside)} for prompts"
-                    why = ParameterError("prefill_gpus", f"must hold the weights: {text}")
+                    text = f"{math.ceil(lacks):,} GiB are missing on {_each(beside)} for prompts"
+                    refusal = ParameterError("prefill_gpus", f"must hold the weights: {text}")
+                    refused.append((lacks, refusal))
                     continue
                 yielded = True
                 for engine in engines:
                     yield _Instance(setting, engine, memory, beside)
+    if refused:
+        _, why = min(refused, key=lambda cut: cut[0])
     if not yielded and engines:
         text = (
             f"{gpu.name} has no way to serve it: "
             f"{why or 'none of the ways to cut it that were asked for'}"
         )
         notes.append(remark("no-way", text, gpu=gpu.name))
+
+
+def _cut_in_words(setting: Setting) -> str:
+    """Say on which GPUs something is and how the model is cut: ``each of 8 GPUs (fp8, tp 8)``."""
+    cut = [f"{name} {getattr(setting, name)}" for name in ("tp", "dp", "ep")]
+    cut = [one for one in cut if not one.endswith(" 1")]
+    return f"{_each(setting.gpus)} ({', '.join([setting.dtype, *cut])})"
 
 
 def _each(gpus: int) -> str:

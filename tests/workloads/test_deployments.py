@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -208,6 +209,22 @@ def test_what_has_no_room_is_left_out_and_what_has_none_anywhere_refused() -> No
         choose(asked("llama-3.1-405b", (H200,), counts=(1,)), constant(1.0, 1.0))
     with pytest.raises(DataError, match="encoder"):
         choose(asked("bert-large"), constant(1.0, 1.0))
+
+
+def test_the_missing_memory_is_that_of_the_cut_that_is_named_the_one_that_lacks_least() -> None:
+    def refused(**cut: object) -> tuple[int, str]:
+        with pytest.raises(DataError, match="GiB are missing") as error:
+            choose(asked("deepseek-r1", (find("H100"),), counts=(8,), **cut), constant(1.0, 1.0))
+        lacks, cut_named = re.findall(
+            r"(\d+) GiB are missing on each of 8 GPUs (.+)", str(error.value)
+        )[0]
+        return int(lacks), cut_named
+
+    assert refused()[1] == "(fp8, tp 8)"
+    assert refused() == refused(tp=(8,), ep=(1,))
+    experts_alone = refused(tp=(1,))
+    assert experts_alone[1] == "(fp8, dp 8, ep 8)"
+    assert experts_alone[0] > refused()[0]
 
 
 def test_an_engine_is_left_out_where_it_does_not_run() -> None:
