@@ -365,6 +365,8 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
 
 def numbers_or_text(column: pd.Series) -> pd.Series:
     """Return a column of text as numbers where every filled cell is one, else as it is."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column
     numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
     if column.ne("").any() and not (column.ne("") & numbers.isna()).any():
         return numbers

@@ -52,13 +52,16 @@ from flopcast.tests.fuzz.corpus import (
     answers,
     cached,
     job_trace,
+    predicted,
     runs,
+    served_setting,
     serving_model,
 )
 from flopcast.workloads import serving_artifact
 from flopcast.workloads.releases import Release, as_toml
 from flopcast.workloads.serving_artifact import SEAL, seal_of
 from flopcast.workloads.serving_model import ServingModel
+from flopcast.workloads.serving_model import load as load_serving_model
 
 PAGES: Final = 32
 """Of so many inputs one becomes a page."""
@@ -337,10 +340,13 @@ def _cache(path: Path, number: int) -> None:
 
 
 def _answer(path: Path, number: int) -> None:
-    """Compare a saved answer with the sound one of its kind, or with another kind."""
+    """Compare a saved answer with the sound one of its kind, or with another kind; predictions seldom as a file."""
     sound = answers()
     name = path.name if path.name in sound and number % 4 else sorted(sound)[number % len(sound)]
-    _shown(fc.compare(path, _beside(path, name, sound[name])).document(), number)
+    other: Any = predicted()
+    if number % PAGES == 0 or name != "predicted.json":
+        other = _beside(path, name, sound[name])
+    _shown(fc.compare(path, other).document(), number)
 
 
 def _release(path: Path, number: int) -> None:
@@ -357,10 +363,18 @@ def _sealed_serving_model(path: Path, number: int) -> None:
 
 
 def _serving_model(path: Path, number: int) -> None:
-    found = fc.forecast(
-        "llama-3.1-8b", gpu="MI300X", gpus=1, release=str(path), concurrency=[1, 64]
-    )
-    _shown(found.document(), number)
+    """Load a model of serving; some also say the times of a setting, and fewer all ways to serve a model."""
+    if number % PAGES == 0:
+        found = fc.forecast(
+            "llama-3.1-8b", gpu="MI300X", gpus=1, release=str(path), concurrency=[1, 64]
+        )
+        _shown(found.document(), number // PAGES)
+        return
+    model = load_serving_model(path)
+    if number % 4 == 0:
+        times = model.served(served_setting())
+        for name in ("tpot_ms", "ttft_ms", "tpot_spread", "ttft_spread"):
+            _positive(getattr(times, name), name)
 
 
 def _scale(path: Path, number: int) -> None:

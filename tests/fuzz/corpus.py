@@ -386,6 +386,24 @@ def serving_model() -> bytes:
 
 
 @cache
+def served_setting() -> pd.DataFrame:
+    """Return a setting of serving: that of the first run."""
+    return shipped().runs.iloc[:1].assign(op="serving")
+
+
+@cache
+def predicted() -> fc.Prediction:
+    """Return the predictions that are saved in `answers`."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name, content in runs()["paired"].items():
+            (folder / "paired" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "paired" / name).write_bytes(content)
+        (folder / "asked.csv").write_text(ASKED)
+        return fc.predict(folder / "paired", folder / "asked.csv")
+
+
+@cache
 def answers() -> Files:
     """Return saved answers: a projection, a forecast, predictions."""
 
@@ -399,11 +417,7 @@ def answers() -> Files:
         )
         for name, found in (("project.json", projected), ("forecast.json", forecast)):
             (folder / name).write_text(dumps(found.document().data, missing=True))
-        for name, content in runs()["paired"].items():
-            (folder / "paired" / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "paired" / name).write_bytes(content)
-        (folder / "asked.csv").write_text(ASKED)
-        fc.predict(folder / "paired", folder / "asked.csv", out=folder / "predicted.json")
+        predicted().save(folder / "predicted.json")
 
     made = _made(save)
     return {name: made[name] for name in ("project.json", "forecast.json", "predicted.json")}

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import math
 import re
 import sqlite3
 import zipfile
@@ -79,7 +80,14 @@ def _suited(content: bytes) -> Sequence[Mutation]:
     if content.startswith(_MAGIC_SQLITE):
         return (cell_of_database, cell_of_database, schema_of_database, *_BYTES)
     if content.startswith(_MAGIC_PARQUET):
-        return (column_of_parquet, column_of_parquet, metadata_of_parquet, *_BYTES)
+        return (
+            column_of_parquet,
+            cell_of_parquet,
+            cell_of_parquet,
+            text_of_parquet,
+            text_of_parquet,
+            *_BYTES,
+        )
     if content.startswith(_MAGIC_ZIP):
         return (member_of_zip, member_of_zip, *_BYTES)
     if content.lstrip()[:1] in (b"{", b"["):
@@ -315,7 +323,7 @@ _COLUMNS: tuple[Callable[[int], pa.Array], ...] = (
     lambda rows: pa.array([float("inf")] * rows),
     lambda rows: pa.array([1] * rows, pa.timestamp("ns")),
     lambda rows: pa.array([1] * rows, pa.duration("us")),
-    lambda rows: pa.array([2**60] * rows, pa.timestamp("s")),
+    lambda rows: pa.array([2**53] * rows, pa.timestamp("s")),
     lambda rows: pa.array(["gemm"] * rows).dictionary_encode(),
     lambda rows: pa.array([True] * rows),
     lambda rows: pa.array([None] * rows, pa.decimal128(20, 3)),
@@ -325,7 +333,7 @@ _COLUMNS: tuple[Callable[[int], pa.Array], ...] = (
 
 def column_of_parquet(content: bytes, rng: np.random.Generator) -> bytes:
     """Give a column another type, another's name, or write it twice."""
-    table = pq.read_table(io.BytesIO(content))
+    table, texts = _opened(content)
     place = int(rng.integers(table.num_columns))
     name = table.column_names[place]
     kind = int(rng.integers(4))
@@ -337,20 +345,67 @@ def column_of_parquet(content: bytes, rng: np.random.Generator) -> bytes:
         table = table.rename_columns(names)
     else:
         table = table.set_column(place, name, _any(_COLUMNS, rng)(table.num_rows))
-    return _written(table)
+    return _written(table, texts)
 
 
-def metadata_of_parquet(content: bytes, rng: np.random.Generator) -> bytes:
-    """Damage what pandas wrote of the table."""
-    table = pq.read_table(io.BytesIO(content))
-    metadata = dict(table.schema.metadata or {})
-    metadata[b"pandas"] = _any(_suited(b"{"), rng)(metadata.get(b"pandas", b"{}"), rng)
-    return _written(table.replace_schema_metadata(metadata))
+def cell_of_parquet(content: bytes, rng: np.random.Generator) -> bytes:
+    """Change a value, or all of a column, to another of its type."""
+    table, texts = _opened(content)
+    place = int(rng.integers(table.num_columns))
+    column = table.column(place)
+    values = column.to_pylist()
+    if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        value = _any(_FIGURES, rng)
+    else:
+        value = _any(WORDS, rng)
+    changed = [int(rng.integers(len(values)))]
+    if rng.random() < 0.2:
+        changed = range(len(values))
+    for row in changed:
+        values[row] = value
+    table = table.set_column(place, table.column_names[place], pa.array(values, column.type))
+    return _written(table, texts)
 
 
-def _written(table: pa.Table) -> bytes:
+_FIGURES = (
+    None,
+    0,
+    -1,
+    1,
+    2,
+    1000,
+    2**31,
+    2**53,
+    1e-320,
+    0.5,
+    1e18,
+    1e308,
+    math.inf,
+    -math.inf,
+    math.nan,
+)
+
+
+def text_of_parquet(content: bytes, rng: np.random.Generator) -> bytes:
+    """Damage what was written beside the columns, by pandas or flopcast: more often as JSON than as bytes."""
+    table, texts = _opened(content)
+    key = _any(sorted({*texts, b"pandas"}), rng)
+    before = texts.get(key, b'{"columns": []}')
+    texts[key] = _any(_suited(before), rng)(before, rng)
+    return _written(table, texts)
+
+
+def _opened(content: bytes) -> tuple[pa.Table, dict[bytes, bytes]]:
+    """Return the table and all texts of the file but the schema, which is written anew."""
+    with pq.ParquetFile(io.BytesIO(content)) as file:
+        texts = dict(file.metadata.metadata or {})
+        texts.pop(b"ARROW:schema", None)
+        return file.read(), texts
+
+
+def _written(table: pa.Table, texts: dict[bytes, bytes]) -> bytes:
     found = io.BytesIO()
-    pq.write_table(table, found)
+    pq.write_table(table.replace_schema_metadata(texts), found)
     return found.getvalue()
 
 

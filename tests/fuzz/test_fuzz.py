@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from flopcast.readers.base import detect, readers
 from flopcast.readers.files import head
-from flopcast.tests.fuzz import targets, worker
+from flopcast.tests.fuzz import mutation, targets, worker
 from flopcast.tests.fuzz.behind import BEHIND
-from flopcast.tests.fuzz.corpus import seeds, seeds_behind
+from flopcast.tests.fuzz.corpus import seeds, seeds_behind, serving_model
 
 SEED = 1
 MANY = {
@@ -42,6 +45,28 @@ def test_every_kind_of_input_has_seeds_and_every_format_a_kind(tmp_path: Path) -
 def test_an_input_is_the_same_again() -> None:
     assert targets.input_of("Kineto", 3, 77) == targets.input_of("Kineto", 3, 77)
     assert targets.input_of("Kineto", 3, 77) != targets.input_of("Kineto", 3, 78)
+
+
+@pytest.mark.parametrize(
+    "damage", [mutation.column_of_parquet, mutation.cell_of_parquet, mutation.text_of_parquet]
+)
+def test_damage_of_parquet_keeps_the_other_texts(damage: mutation.Mutation) -> None:
+    before = pq.ParquetFile(io.BytesIO(serving_model())).metadata.metadata
+    for seed in range(8):
+        damaged = damage(serving_model(), np.random.default_rng(seed))
+        texts = pq.ParquetFile(io.BytesIO(damaged)).metadata.metadata
+        same = [name for name in before if texts[name] == before[name]]
+        assert len(same) >= len(before) - 2  # the schema, and one text
+
+
+def test_texts_of_a_model_of_serving_are_damaged_too() -> None:
+    before = pq.ParquetFile(io.BytesIO(serving_model())).metadata.metadata
+    changed = set[bytes]()
+    for seed in range(40):
+        damaged = mutation.text_of_parquet(serving_model(), np.random.default_rng(seed))
+        texts = pq.ParquetFile(io.BytesIO(damaged)).metadata.metadata
+        changed |= {name for name in before if texts.get(name) != before[name]}
+    assert {b"fits", b"about", b"slower"} <= changed
 
 
 def test_what_must_not_happen_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
