@@ -552,7 +552,7 @@ def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
         yield _Sheet(sheet, schema.names, out)
         book.save(packed)
     except BaseException:
-        with suppress(OSError):  # a full disk fails this too, and the first error says it
+        with suppress(Exception):  # a full disk fails this too, and the first error says it
             sheet.close()  # it writes to a separate file meanwhile
         raise
     path.write_bytes(packed.getbuffer())

@@ -270,20 +270,21 @@ from pathlib import Path
 import pyarrow as pa
 from flopcast.errors import DataError
 from flopcast.output import write_table
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
-table = pa.table({"a": [str(number) * 9 for number in range(20_000)]})
-try:
-    write_table(table, Path(sys.argv[1]), "{}")
-except DataError as error:
-    print(error)
+unlimited = resource.RLIM_INFINITY
+for rows, size in ((3, 1), (30, 1_500), (20_000, 1_000), (20_000, 100_000), (20_000, 300_000)):
+    table = pa.table({"a": [str(number) * 9 for number in range(rows)]})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, unlimited))
+    try:
+        write_table(table, Path(sys.argv[1]), "{}")
+    except DataError as error:
+        print(error)
 """
-    for size in (1_000, 100_000, 300_000):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "a.xlsx"), str(size)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stderr == ""
-        assert "cannot be written" in done.stdout
-        assert list(tmp_path.iterdir()) == []
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.xlsx")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.count("cannot be written") == 5
+    assert list(tmp_path.iterdir()) == []
