@@ -8,6 +8,7 @@ the same call reads.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
@@ -257,8 +258,23 @@ def _unmarked_within(out: Path, checked: Collection[str]) -> list[str]:
     return [str(file) for file in inside if file.parts[0] not in checked]
 
 
+def check_name(out: Path) -> None:
+    """Refuse a name that no file can have: too long, or with a sign that names have not. Raises DataError."""
+    try:
+        os.lstat(out)
+    except ValueError as error:
+        raise DataError(
+            f"is no name of a file ({error}): choose another", source=str(out)
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            what = "is too long for the name of a file: choose a shorter one"
+            raise DataError(what, source=str(out)) from None
+
+
 def check_folder(out: Path) -> None:
     """Refuse a new folder whose name is that of a file, and one where nothing can be written (`check_place`)."""
+    check_name(out)
     if out.suffix.lower() in _OF_FILES and not out.is_dir():
         what = (
             f"would be a folder, for several files: choose a name that does not end in {out.suffix}"
@@ -293,6 +309,7 @@ def check_place(out: Path) -> None:
 
 
 def _check_in_no_run(out: Path) -> None:
+    check_name(out)
     for folder in Path(os.path.realpath(out)).parents:
         if (folder / "metrics.json").is_file() and (folder / "manifest.json").is_file():
             raise DataError(
@@ -330,6 +347,7 @@ def check_file(
     """
     if out is None:
         return
+    check_name(out)
     if out.suffix.lower() not in formats:
         formats_named = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
         raise ParameterError(parameter, f"must end in {formats_named}, got {str(out)!r}")

@@ -6,6 +6,7 @@ spells the keywords out that functions share.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -13,7 +14,7 @@ from functools import wraps
 from inspect import Parameter, signature, unwrap
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
-from .errors import check_jobs, check_level, check_number, check_progress, nearest
+from .errors import DataError, check_jobs, check_level, check_number, check_progress, nearest
 
 if TYPE_CHECKING:  # an extra
     from types import FunctionType
@@ -113,7 +114,10 @@ def config(
 
 
 def configured(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with the settings of `config` in place of keywords that it is not given."""
+    """Return the function with the settings of `config` in place of keywords that it is not given.
+
+    A text that is too long for the name of a file is refused, wherever the function looks for the file.
+    """
     names = [name for name in NAMES if name in (function.__kwdefaults__ or {})]
 
     @wraps(function)
@@ -122,7 +126,13 @@ def configured(function: Callable[P, R]) -> Callable[P, R]:
         for name in names:
             if name in settings:
                 given.setdefault(name, settings[name])
-        return function(*args, **given)
+        try:
+            return function(*args, **given)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            what = "is too long for the name of a file: choose a shorter one"
+            raise DataError(what, source=str(error.filename)) from error
 
     return called
 

@@ -207,9 +207,12 @@ def read_toml(path: Path) -> dict[str, Any]:
                 raise DataError(
                     f"has more than {_MOST_BYTES} bytes: no file of settings has", source=str(path)
                 )
-        return tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", source=str(path)) from error
+    except ValueError as error:  # of the name
+        raise DataError(f"cannot be read: {error}", source=str(path)) from error
+    try:
+        return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not valid TOML: {error}", source=str(path)) from error
 

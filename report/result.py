@@ -19,7 +19,16 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import ParameterError
-from ..output import FORMATS, MADE_BY, dumps, replacing, write_table, write_text, write_texts
+from ..output import (
+    FORMATS,
+    MADE_BY,
+    check_name,
+    dumps,
+    replacing,
+    write_table,
+    write_text,
+    write_texts,
+)
 from .document import Document, Figure, Headline, Part, Section, Sliders, Table, footer
 from .html import frame, page
 from .notebook import framed
@@ -106,6 +115,7 @@ class Result:
             ``overwrite`` is not set, or nothing can be written there.
         """
         out = Path(path)
+        check_name(out)
         suffix = out.suffix.lower()
         with replacing(overwrite=overwrite):
             if out.is_dir() or suffix not in (".json", ".html", *FORMATS):

@@ -177,9 +177,21 @@ def _read(file: Path) -> tuple[pa.Table, dict[str, str]]:
             raise _RefusedError(f"it has {kept.num_rows:,} runs, more than {MOST_RUNS:,}")
         names = opened.schema_arrow.names
         check_names(sorted({name for name in names if names.count(name) > 1}), file)
+        _check_kinds(opened.schema_arrow)
         table = whole_table(opened, file, TABLE_BYTES)
         table.validate(full=True)  # text of foreign bytes
         return table, texts
+
+
+def _check_kinds(schema: pa.Schema) -> None:
+    """Refuse a column of neither numbers nor text, some of whose values no Python object can be."""
+    for column in schema:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if not text and not pa.types.is_floating(kind):
+            raise _RefusedError(f"column {column.name} does not hold numbers or text")
 
 
 def _decoded(name: str, texts: Mapping[str, str]) -> Any:

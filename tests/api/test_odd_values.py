@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.errors import FlopcastError, ParameterError
+from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.tests.readers.kineto.made_up import write_trace
 
 ODD = [10**400, 1 + 2j, [1], {"a": 1}, {1}, b"\xff", np.array([1, 2]), pd.NA, object(), "x" * 400]
@@ -102,10 +102,25 @@ def test_a_name_that_cannot_be_that_of_a_file_is_no_file(name: str) -> None:
         lambda: fc.scale(name, fit=[8, 16]),
         lambda: fc.read_predictions(name),
         lambda: fc.forecast(name, **SERVED),
+        lambda: fc.forecast("llama-3.1-8b", gpu="MI300X", release=f"{name}.parquet"),
+        lambda: fc.gpu(f"{name}.toml"),
     ]
     for ask in asks:
         with pytest.raises(FlopcastError):
             ask()
+
+
+@pytest.mark.parametrize("suffix", ["", ".html", ".json", ".csv"])
+@pytest.mark.parametrize("name", ["x" * 400, "y/" * 3000, "a\0b", "\ud800"])
+def test_a_result_is_not_saved_under_a_name_that_no_file_can_have(
+    name: str, suffix: str, tmp_path: Path
+) -> None:
+    found = fc.forecast("llama-3.1-8b", **SERVED)
+    with pytest.raises(DataError, match="name of a file"):
+        found.save(tmp_path / f"{name}{suffix}")
+    with pytest.raises(DataError, match="name of a file"):
+        found.save_table(tmp_path / f"{name}.csv")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_many_devices_are_not_taken_for_a_file(tmp_path: Path) -> None:

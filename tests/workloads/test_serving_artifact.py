@@ -127,6 +127,26 @@ def test_a_column_or_text_that_no_run_has_is_refused(
         load(forged(saved, tmp_path / "own.parquet", **changed))
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**53] * 40, pa.timestamp("s")),  # later than any of Python's
+        pa.array([b"\xff"] * 40, pa.binary()),
+        pa.array([["llama"]] * 40),
+    ],
+)
+def test_a_column_of_no_numbers_and_no_text_is_refused(
+    saved: Path, tmp_path: Path, column: pa.Array
+) -> None:
+    table, texts = pq.read_table(saved), dict(pq.read_metadata(saved).metadata)
+    texts.pop(b"ARROW:schema")
+    place = table.column_names.index("model")
+    changed = table.set_column(place, "model", column).replace_schema_metadata(texts)
+    pq.write_table(changed, tmp_path / "own.parquet")
+    with pytest.raises(DataError, match="column model does not hold numbers or text"):
+        load(tmp_path / "own.parquet")
+
+
 def test_weights_that_draw_an_answer_away_from_all_sense_are_refused(
     saved: Path, tmp_path: Path
 ) -> None:
