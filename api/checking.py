@@ -798,6 +798,8 @@ def _errors(run: RunLike) -> dict[str, Any]:
 class Need(Result, advising.Need):
     """How sure an answer is to be, how sure it is, and what would make it so: `evaluation.advising.Need`."""
 
+    heading = "How sure the answer is"
+
     @property
     def table(self) -> pd.DataFrame:
         """How wide the answer is now, then after each further measurement: ``what`` and the share that is ``left``."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 class Cleaning(Result, CleanedTraces):
     """What cleaning made of traces: ``frame`` is the measurement table of what is left."""
 
+    heading = "What cleaning left"
+
     @property
     def kernels(self) -> pd.DataFrame:
         """The spread of each kernel (`traces.cleaning.repeats.spread_report`), the one that takes most time first."""

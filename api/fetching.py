@@ -18,6 +18,8 @@ from ..report.result import Result, returning
 class Fetched(Result, fetching.Fetched):
     """Public tables that are there: `datasets.fetching.Fetched`."""
 
+    heading = "Public tables"
+
     @property
     def table(self) -> pd.DataFrame:
         """One row: folder, origin, and how many there are of what the tables hold."""

@@ -18,6 +18,8 @@ from ..report.result import Result, returning
 class Measured(Result, timing.Measured):
     """Kernels that were timed: `measuring.measure.Measured`; its ``table`` is the measurement table."""
 
+    heading = "Measured kernels"
+
     def document(self) -> Document:
         """Return rows by operator and device for readers, what failed, and how far the passes agree."""
         return measuring_document(self)

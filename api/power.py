@@ -15,6 +15,8 @@ from ..report.result import Result, returning
 class PowerPlan(Result, runs.Plan):
     """How to measure the power of one kernel: `power.runs.Plan`."""
 
+    heading = "How to measure the power of a kernel"
+
     @property
     def table(self) -> pd.DataFrame:
         """One row per setting of the protocol: its value and its source."""
@@ -27,6 +29,8 @@ class PowerPlan(Result, runs.Plan):
 
 class PowerRecording(Result, power_recording.Recorded):
     """Power that was recorded, and where it lies: `measuring.power_recording.Recorded`."""
+
+    heading = "Recorded power"
 
     @property
     def table(self) -> pd.DataFrame:

@@ -92,6 +92,8 @@ class Measurements(Result, readers.Measurements):
     (1, ['zero-duration'])
     """
 
+    heading = "What was read"
+
     @property
     def table(self) -> pd.DataFrame:
         """The measurement table: ``frame``."""

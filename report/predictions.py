@@ -110,7 +110,7 @@ BASES = {
     "new campaign": "of new groups of no trained campaign: intervals as learnt from campaigns left out",
     "new device": "of devices that were not trained: intervals, if any, as learnt from devices left out",
     "new host": "measured on devices that were no hosts in training: no intervals",
-    "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
+    "blend": "of them little outside the trained range: model and simple rule mixed (column basis)",
     "rule": "of them far outside the trained range: a simple rule",
     "law": "of them never trained: the law at trained rates, a rough figure",
 }
@@ -258,7 +258,7 @@ def _expected(report: Report) -> Iterator[str]:
 def stated_error(stated: Mapping[str, Any]) -> str:
     """Return a `StatedError` in words: the error with its interval."""
     level = f"{100 * STATED:g} % interval"
-    reach = f"{figure(stated['lower'])} – {figure(stated['upper'])} %"
+    reach = f"{number(stated['lower'])} – {percent(stated['upper'])}"
     return f"{percent(stated['error'])} ({level} {reach})"
 
 
@@ -296,7 +296,7 @@ def _counts(report: Report) -> Iterator[Fact]:
             f"rows of {device} left out: this run predicts from what {host} measured",
             "soft",
         )
-    yield Fact(f"{report['extrapolated']:,}", "unlike anything in training (column `extrapolated`)")
+    yield Fact(f"{report['extrapolated']:,}", "unlike anything in training (column extrapolated)")
     for basis, words in BASES.items():
         if count := report["basis"].get(basis):
             yield Fact(f"{count:,}", words)

@@ -47,9 +47,12 @@ class Result:
         The result as one table.
     saved_as : tuple of str
         What `save` writes into a folder: JSON, page, and what stands beside them.
+    heading : str
+        The title of the page, where the document has none.
     """
 
     saved_as: ClassVar[tuple[str, ...]] = ()
+    heading: ClassVar[str] = ""
     if TYPE_CHECKING:  # of a dataclass it may be a field, whose default this would be
 
         @property
@@ -88,6 +91,8 @@ class Result:
     def report(self, made: Mapping[str, Any] | None = None) -> str:
         """Return the page, which needs no other files; it ends with what it was ``made`` of, if given."""
         whole = self.document()
+        if not whole.title:
+            whole = replace(whole, title=self.heading)
         if made is not None:
             whole = replace(whole, footer=footer(made))
         return page(whole)

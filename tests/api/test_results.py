@@ -259,6 +259,7 @@ def test_a_result_has_the_protocol(
     assert "\n" not in repr(found)
     assert found._repr_html_().startswith("<iframe")
     assert "<html" in found.report()
+    assert "<h1></h1>" not in found.report()
     found.save(tmp_path / "one.html")
     assert is_marked(tmp_path / "one.html")
     _is_saved(found, tmp_path)
