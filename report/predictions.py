@@ -48,7 +48,7 @@ from .document import (
     picked,
     remarked,
 )
-from .formats import NONE, alike, counted, figure, has_value, percent, share
+from .formats import NONE, alike, counted, figure, has_value, number, percent, share
 from .layouts import laid_out
 from .training import metric, speedup_parts, title
 
