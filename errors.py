@@ -147,7 +147,9 @@ class ParameterError(DataError):
     """
 
     def __init__(self, parameter: str, problem: str, *others: str) -> None:
-        self.parameter, self.problem, self.others = parameter, problem, others
+        self.parameter = parameter
+        self.problem = problem
+        self.others = others
         super().__init__(self.message(str))
 
     def within(self, source: str) -> DataError:
@@ -270,7 +272,8 @@ class UnknownGPUError(FlopcastError):
         else:
             message = ""
         super().__init__(message or f"unknown GPU {name!r}: {hint} {hint_of_file}")
-        self.name, self.matches = name, tuple(matches)
+        self.name = name
+        self.matches = tuple(matches)
 
 
 class NotPublishedError(FlopcastError):
@@ -278,7 +281,8 @@ class NotPublishedError(FlopcastError):
 
     def __init__(self, gpu: str, figure: str) -> None:
         advice = f"give it in a TOML file of your own (`based_on = {gpu!r}`)"
-        self.gpu, self.figure = gpu, figure
+        self.gpu = gpu
+        self.figure = figure
         super().__init__(f"{self.remark!r}: {advice}")
 
     @property

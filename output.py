@@ -580,7 +580,9 @@ class _Sheet:
     """The rows of a sheet that is written from top to bottom."""
 
     def __init__(self, sheet: Any, names: Sequence[str], out: Path) -> None:
-        self._sheet, self._out, self._rows = sheet, out, 0
+        self._sheet = sheet
+        self._out = out
+        self._rows = 0
         sheet.append([self._cell(name) for name in names])
 
     def write_table(self, table: pa.Table) -> None:

@@ -240,7 +240,8 @@ class Reasons:
         """Return what is said of the rows of a mask."""
         import numpy as np
 
-        remaining, places = Reasons(int(kept.sum())), np.cumsum(kept) - 1
+        remaining = Reasons(int(kept.sum()))
+        places = np.cumsum(kept) - 1
         for rows, what in self.parts:
             remaining.add_some(places[rows], what, kept[rows])
         return remaining
@@ -286,7 +287,8 @@ class Reasons:
             if isinstance(what, Alike):
                 texts, codes = what.texts()
             else:
-                texts, codes = np.array([what.text], dtype=object), np.zeros(len(rows), np.intp)
+                texts = np.array([what.text], dtype=object)
+                codes = np.zeros(len(rows), np.intp)
             nth_of_rows = count[rows]
             first[rows[nth_of_rows == 0]] = what.general
             for nth in range(nth_of_rows.max() + 1):

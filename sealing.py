@@ -23,10 +23,12 @@ import msgspec
 from .errors import ArtifactError, DataError, few
 from .output import SCHEMA
 
-MANIFEST, SIGNATURE = "manifest.json", "manifest.json.sig"
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
 NAMESPACE: Final = "flopcast"
 """What a signature is for, ``-n`` of ``ssh-keygen -Y``: one that was made for mail is none of a run."""
-METRICS, MODEL = "metrics.json", "model/manifest.json"
+METRICS = "metrics.json"
+MODEL = "model/manifest.json"
 _MOST_TEXT: Final = 2**26  # bytes of a file of JSON
 _HINT: Final = "take the whole run from where it was made, or train again"
 

@@ -23,7 +23,9 @@ if sys.platform != "win32":  # where nothing is ever known to be left behind
     import fcntl
 
 _NAME = re.compile(r"\.(.+)\.flopcast-[0-9a-f]{32}", re.DOTALL)
-_EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
+# RENAME_EXCHANGE and AT_FDCWD of Linux
+_EXCHANGE = 2
+_HERE = -100
 _PREVIOUS = "previous"
 
 

@@ -221,7 +221,8 @@ def assigned(
         raise ParameterError(parameter, problem)
     for text in given:
         name, equals, value = str(text).partition("=")
-        name, value = name.strip(), value.strip()
+        name = name.strip()
+        value = value.strip()
         if not equals or not name:
             raise ParameterError(parameter, f"must be COLUMN=VALUE, got {text!r}")
         if pairs.setdefault(name, value) != value:

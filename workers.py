@@ -40,7 +40,9 @@ S = TypeVar("S")
 Jobs: TypeAlias = "int | Cluster"  # how many processes of this machine (-1: one per core), or the workers of a cluster
 PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "scipy")
 """What must have the same version everywhere, beside Python: results depend on it, or what is sent does."""
-_ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0
+_ANSWER = 3.0
+_BACK = 60.0
+_LOOK = 5.0
 """Seconds to wait for a scheduler, for a first worker or one in place of the last, and between looks at the workers."""
 _LOST = 3
 _MEMORY = (
@@ -239,7 +241,8 @@ def differences(versions: Mapping[str, Any]) -> dict[str, str]:
     wrong: dict[str, str] = {}
     for where, other in others.items():
         for name in ("python", *PACKAGES):
-            theirs, ours = other["packages"].get(name), ours_installed.get(name)
+            theirs = other["packages"].get(name)
+            ours = ours_installed.get(name)
             if theirs != ours:
                 has = f"has {name} {theirs}" if theirs else f"has no {name}"
                 wrong.setdefault(where, f"{has}, this process {ours}")
@@ -299,7 +302,9 @@ class _Remote:
     """
 
     def __init__(self, cluster: Cluster, ordered: bool) -> None:
-        self._cluster, self._client, self._ordered = cluster, cluster.client, ordered
+        self._cluster = cluster
+        self._client = cluster.client
+        self._ordered = ordered
         self._shared: tuple[Any, Future, str] | None = None
 
     def map(
@@ -312,7 +317,8 @@ class _Remote:
         from distributed import CancelledError
 
         running: dict[Future, _Running] = {}
-        waiting, todo = iter(tasks), list[T]()
+        waiting = iter(tasks)
+        todo = list[T]()
 
         def begun(task: T, lost: int = 0) -> dict[Future, _Running]:
             homes = [each.home for each in running.values()]

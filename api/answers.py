@@ -183,7 +183,8 @@ def read_predictions(file: str | Path) -> Prediction:
         ) as error:
             raise DataError("holds no predictions in JSON", source=str(path)) from error
     else:
-        report, frame = {}, read_plain(path)
+        report = {}
+        frame = read_plain(path)
     if missing := [name for name in (*ABOUT, "extrapolated") if name not in frame]:
         raise DataError(
             f"holds no predictions with {', '.join(ABOUT)}: {missing[0]} is missing",

@@ -463,7 +463,8 @@ def _of_runs(
             f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of "
             "one"
         )
-    (metrics, predictions), comparisons = runs[0], list[RunComparison]()
+    (metrics, predictions) = runs[0]
+    comparisons = list[RunComparison]()
     matched = [common_rows(predictions, other) for _, other in runs[1:]]
     everywhere = set(matched[0]["row_first"]).intersection(*(rows["row_first"] for rows in matched))
     schemes = []

@@ -240,10 +240,12 @@ def deployments(
         **fields,
     )
     if "release" not in given:
-        times, drafted = served, NONE
+        times = served
+        drafted = NONE
     else:
         release = load(Path(str(given["release"])))
-        times, drafted = release.served, str(release.about.get(OWN_SPECULATION, NONE))
+        times = release.served
+        drafted = str(release.about.get(OWN_SPECULATION, NONE))
     under = Conditions(speculation, beside, check_speculation(drafted))
     choice = choose(question, under.times(times), level=interval, seed=seed)
     return Deployments(choice, interval)

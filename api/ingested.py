@@ -127,7 +127,8 @@ class Ingested(Result):
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
         """Return the page, which names what it was ``made`` of, if given."""
-        held, ending = counted(self.rows, "measurement"), footer(made or {})
+        held = counted(self.rows, "measurement")
+        ending = footer(made or {})
         return page(replace(self.document(held), title="What was read", lead=held, footer=ending))
 
     def to_json(self) -> str:

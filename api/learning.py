@@ -50,7 +50,9 @@ MODELS: Final = ("Additive", "BoostedTrees/Residual", "ExtraTrees/Residual")
 """Models that compete: the most cautious, and what is best of many rows and of few."""
 FOLDS: Final = 10
 ASKED: Final = 3000  # most held-out rows that are predicted in a draw
-ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
+ALONE = "target alone"
+WITH_PRIOR = "with a prior"
+FROM_HOST = "from the host"
 SHIFTED = "the run, shifted"
 # what a data set says of its rows by itself
 _OWN: Final = (
@@ -238,7 +240,8 @@ def curve(
     if target is None:
         raise ParameterError("target", "is missing: which device is measured?")
     comparison, _ = compared(host, target, tuple)
-    measured_on, predicted = comparison.host, comparison.target
+    measured_on = comparison.host
+    predicted = comparison.target
     if comparison.is_many:
         raise ParameterError("target", "must be one device: its rows are drawn")
     if prior_run is None:
@@ -274,15 +277,20 @@ def curve(
                 None,
             )
         } | ({FROM_HOST: ways[FROM_HOST]} if measured_on is not None else {ALONE: ways[ALONE]})
-    results, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
-    start, done, total = perf_counter(), 0, draws * len(ways) * len(wanted)
+    results = list[dict[str, Any]]()
+    pools = list[int]()
+    held_out = list[int]()
+    start = perf_counter()
+    done = 0
+    total = draws * len(ways) * len(wanted)
     # no trained group is asked about
     folds = make_folds(scheme, every.groups, len(every), FOLDS, seed)
     new = scheme == "grouped"
     turns = np.random.default_rng(seed).permutation(folds.max() + 1)
     for draw in range(draws):  # each time another fold: the first one always has the largest group
         turn = turns[draw % len(turns)]
-        held, pool = np.flatnonzero(folds == turn), np.flatnonzero(folds != turn)
+        held = np.flatnonzero(folds == turn)
+        pool = np.flatnonzero(folds != turn)
         asked = held[np.linspace(0, len(held) - 1, min(ASKED, len(held))).astype(int)]
         order = np.random.default_rng(seed + draw).permutation(pool)
         pools.append(len(pool))
@@ -410,7 +418,8 @@ def _by_device(every: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _scored(observed: np.ndarray, answers: pd.DataFrame) -> dict[str, float]:
     """Return the errors of answers; rows without one count as not answered, and nowhere else."""
     answered = answers["predicted"].notna().to_numpy()
-    given, y = answers[answered], observed[answered]
+    given = answers[answered]
+    y = observed[answered]
     if not len(given):
         return dict.fromkeys(
             ("e_out", "median_ape", "affine", "coverage", "width"), float("nan")

@@ -77,7 +77,8 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     entries = []
     for one in inside:
         if one.is_file():
-            size, digest = one.stat().st_size, ""
+            size = one.stat().st_size
+            digest = ""
             if size <= LARGEST:
                 with one.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -243,7 +244,8 @@ def _noise(dataset: Dataset, measured: Measurements) -> dict[str, Any] | None:
 
 def _campaigns(competition: Competition) -> dict[str, Any]:
     """Return ``campaigns`` of ``metrics.json``: whether whole ones were resampled, and the error in a new one."""
-    campaigns, new = competition.campaigns, competition.new_campaign
+    campaigns = competition.campaigns
+    new = competition.new_campaign
     if campaigns is None:
         return {}
     columns: dict[str, Any] = {"resampled": campaigns.enough}
@@ -264,7 +266,8 @@ def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.
 
     `odd` is `Measurements.irregular`; rows of it that are not among the workloads are left out.
     """
-    irregular, used = np.zeros(len(dataset), dtype=bool), np.zeros(len(odd), dtype=bool)
+    irregular = np.zeros(len(dataset), dtype=bool)
+    used = np.zeros(len(odd), dtype=bool)
     for gpu, column in ((dataset.target, "source"), (dataset.host, f"{HOST}source")):
         if len(odd) and gpu is not None and column in dataset.rows:
             of_gpu = odd["device"].eq(gpu.name).to_numpy() | Comparison.means_all(gpu)

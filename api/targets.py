@@ -178,8 +178,11 @@ class _OfAll:
     """Progress of several trainings: those to come are taken to last as long as those done, else as this one will."""
 
     def __init__(self, said: Report, count: int, clock: Callable[[], float]) -> None:
-        self._said, self._left, self._clock = said, count - 1, clock
-        self._took, self._begun = list[float](), clock()
+        self._said = said
+        self._left = count - 1
+        self._clock = clock
+        self._took = list[float]()
+        self._begun = clock()
 
     def __call__(self, done: int, total: int, label: str, seconds: float) -> None:
         times = [self._clock() - self._begun + seconds]

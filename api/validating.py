@@ -145,7 +145,8 @@ def validate(
     check_number("seed", seed, 0)
     given = items_or_embedded(data or None)
     if not data:
-        host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
+        host = host or DEFAULT_HOST
+        target = target or DEFAULT_TARGET
     if host is None or target is None:
         missing = "host" if host is None else "target"
         raise ParameterError(

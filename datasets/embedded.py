@@ -8,7 +8,9 @@ from pathlib import Path
 from .fetching import fetch
 
 _FOLDER = Path(str(resources.files("flopcast.datasets")))
-DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"  # the devices of the embedded measurements
+# the devices of the embedded measurements
+DEFAULT_HOST = "MI300X"
+DEFAULT_TARGET = "MI355X"
 SERVING_MODEL = _FOLDER / "serving_model.parquet"
 """What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
 SERVING_CONDITIONS = _FOLDER / "serving_conditions.parquet"
@@ -16,7 +18,8 @@ SERVING_CONDITIONS = _FOLDER / "serving_conditions.parquet"
 INSTINCT_KERNELS = _FOLDER / "instinct_kernels.parquet"
 """Kernels of MI300X and MI355X, and what was learnt of them (`models.instinct_kernels`); README.md has the sources."""
 SHIPPED = "shipped"  # the run that is asked where none was trained
-H100_H200, H100_PARTS = _FOLDER / "h100_h200.csv", _FOLDER / "h100_parts.csv"
+H100_H200 = _FOLDER / "h100_h200.csv"
+H100_PARTS = _FOLDER / "h100_parts.csv"
 """What flopcast itself measured: kernels of PyTorch on an H100 and an H200, and on parts of the H100's SMs."""
 
 

@@ -313,7 +313,8 @@ def fetch(name: str, *, cache: Folder | None = None, wheel: Beside | None = None
     """
     if name not in SOURCES:
         raise ParameterError("name", f"must be {' or '.join(SOURCES)}, got {name!r}")
-    source, places = SOURCES[name], Path(cache) if cache else cache_folder()
+    source = SOURCES[name]
+    places = Path(cache) if cache else cache_folder()
     if wheel is not None and source.wheel is None:
         raise ParameterError("wheel", f"cannot be given for {name}: its tables are in no wheel")
     origins = [one for one in (source.repository if wheel is None else None, source.wheel) if one]

@@ -93,7 +93,8 @@ def choose(
             np.random.default_rng(seed).choice(len(points), MOST, replace=False), before
         )
     place = np.searchsorted(kept, before)
-    points, weights = points[kept], weights[kept] / weights[kept].sum()
+    points = points[kept]
+    weights = weights[kept] / weights[kept].sum()
     price = np.broadcast_to(np.asarray(cost, dtype=np.float64), (int(kept.max()) + 1,))[kept]
     squares = (points**2).sum(axis=1)
     distances = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0.0)
@@ -110,7 +111,9 @@ def choose(
     while (able := ~taken & (price <= budget)).any():
         row = int(np.argmin(np.where(able, far - among / (len(batch) + 1), np.inf)))
         batch.append(row)
-        taken[row], budget, among = True, budget - price[row], among + distances[:, row]
+        taken[row] = True
+        budget = budget - price[row]
+        among = among + distances[:, row]
     return kept[np.array(batch, dtype=np.intp)]
 
 
@@ -134,7 +137,8 @@ def expected_error(
     ``unseen`` is then that of groups that the batch has no rows of either, which is
     ``unseen_error`` now.
     """
-    names, old = np.asarray(groups, dtype=str), np.asarray(is_trained, dtype=bool)
+    names = np.asarray(groups, dtype=str)
+    old = np.asarray(is_trained, dtype=bool)
     now = np.asarray(errors, dtype=np.float64)
     share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
     rows = (
@@ -189,7 +193,8 @@ class Need:
     @property
     def told(self) -> Remark:
         """The answer: ``need-reached``; else ``need-not-reached`` with the measurements that would reach it, if any."""
-        asked, reached = f"{100 * self.need:g} %", f"{100 * self.now:.3g} %"
+        asked = f"{100 * self.need:g} %"
+        reached = f"{100 * self.now:.3g} %"
         values: dict[str, Any] = {"need": self.need, "now": self.now, "what": self.what}
         if self.reached:
             return remark(
@@ -204,7 +209,8 @@ class Need:
             taken = self.ways[: enough + 1]
         text = f"needed {asked}: not reached, the {self.what} is {reached}"
         if taken:
-            what, after = " and ".join(way for way, _ in taken), taken[-1][1]
+            what = " and ".join(way for way, _ in taken)
+            after = taken[-1][1]
             text += (
                 f"; {what} would {'leave' if enough is None else 'reach it, with'} "
                 f"{100 * after:.3g} %, as expected"

@@ -71,7 +71,8 @@ class Campaigns:
     @classmethod
     def of_data(cls, data: LearningData) -> tuple[Self, PairedAndUnpaired] | None:
         """Return the campaigns of a data set, and that of each paired and unpaired row; None as `of_rows`."""
-        tables, groups = [data.rows], [np.asarray(data.groups).astype(object)]
+        tables = [data.rows]
+        groups = [np.asarray(data.groups).astype(object)]
         if data.unpaired is not None:
             tables.append(data.unpaired.rows)
             groups.append(np.asarray(data.unpaired.groups).astype(object))

@@ -126,7 +126,8 @@ class Score:
             order = stats.kendalltau(rows["observed"], rows["predicted"]).statistic
         else:
             order = None
-        mean, middle = float(errors.mean()), float(np.median(errors))
+        mean = float(errors.mean())
+        middle = float(np.median(errors))
         if "lower" in rows:
             coverage = share_inside(rows)
         else:
@@ -276,7 +277,8 @@ def assess(
     else:
         wanted = "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
-    reference, judged = folds[scheme], new[new["within"]]
+    reference = folds[scheme]
+    judged = new[new["within"]]
     verdicts = _judge(judged, reference, level, margin, errors, seed)
     mixture = _mixed(judged, errors)
     largest_first = sorted(new.groupby("class", sort=True), key=lambda item: -len(item[1]))
@@ -325,7 +327,8 @@ def _judge(
     if _in_campaigns(new, reference):
         campaigns = (new["campaign"], reference["campaign"])
     median = two_samples(np.median, *sides, over=0.0, seed=seed, campaigns=campaigns)
-    shift, claim = _exp(median.interval(1 - EACH)), median.interval(1 - 2 * ALPHA)
+    shift = _exp(median.interval(1 - EACH))
+    claim = median.interval(1 - 2 * ALPHA)
     moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
     if moved:
         correction = Correction.of(shift, rows=len(new), groups=new["group"].nunique())
@@ -343,7 +346,8 @@ def _judge(
     missed = missed and 1 - corrected.coverage >= MATERIAL_MISSES * (1 - level)
     once_corrected = _once_corrected(new, correction, campaigns, stated, level)
     if missed or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
-        outcome, correction = Outcome.RETRAIN, None
+        outcome = Outcome.RETRAIN
+        correction = None
     elif moved:
         outcome = Outcome.SHIFTED
     elif claim.inside(-log(1 + margin), log(1 + margin)):
@@ -423,7 +427,8 @@ def _growth(
         each = stated.of_each(new["basis"].to_numpy(dtype=object), new["part"].to_numpy(object))
         rows = np.isfinite(each)
         if too_few(int(rows.sum()), new["group"][rows].nunique()):
-            mixture, rows = None, np.ones(len(new), dtype=bool)
+            mixture = None
+            rows = np.ones(len(new), dtype=bool)
     if mixture is not None:
         of_reference = float(ape(reference["observed"], reference["predicted"]).mean())
         over += float(np.log(max(mixture.error / 100, _LEAST_ERROR)))
@@ -449,7 +454,8 @@ def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: flo
     Only the part of the width that new rows make shrinks, with the root of their groups. None where
     more than `MOST_TIMES` as many would not do.
     """
-    far, limit = abs(claim.value), log(1 + margin)
+    far = abs(claim.value)
+    limit = log(1 + margin)
     new, old = (float(np.var(draws)) for draws in median.spread)
     old += float(np.var(median.between))
     if new + old == 0:
@@ -512,7 +518,8 @@ def two_samples(
     two samples). ``stated_spread``, the standard deviation of the old sample's statistic and its degrees
     of freedom, takes the place of what is drawn of it.
     """
-    spread, freedom = [], []
+    spread = []
+    freedom = []
     drawn = [new]
     if stated_spread is None:
         drawn.append(old)
@@ -559,7 +566,9 @@ def between_campaigns(
     variance of the groups' statistics within a campaign, over the effective number of its groups.
     ``values``, ``groups`` and ``campaigns`` are (n,).
     """
-    statistics, counts, within = [], [], []
+    statistics = []
+    counts = []
+    within = []
     for campaign in np.unique(campaigns):
         rows = campaigns == campaign
         statistics.append(float(statistic(values[rows])))
@@ -618,7 +627,8 @@ def independent_rows(held: BoolArray, groups: pd.Series) -> float:
     It is 1 or more. Where all rows, or none, are inside, or there is one group, the groups are
     counted, since nothing tells how alike the rows of one are.
     """
-    share, code = held.mean(), np.unique(groups.to_numpy(dtype=str), return_inverse=True)[1]
+    share = held.mean()
+    code = np.unique(groups.to_numpy(dtype=str), return_inverse=True)[1]
     count = int(code.max()) + 1
     if share in (0, 1) or count < 2:
         return effective_groups(code)

@@ -36,7 +36,8 @@ def resample_clusters(groups: np.ndarray, replicates: int, seed: int) -> Iterato
             f"groups must be a non-empty one-dimensional array, got shape {groups.shape}"
         )
     _, label, size = np.unique(groups, return_inverse=True, return_counts=True)
-    by_group, first = np.argsort(label, kind="stable"), np.cumsum(size) - size
+    by_group = np.argsort(label, kind="stable")
+    first = np.cumsum(size) - size
     rng = np.random.default_rng(seed)
     for _ in range(replicates):
         drawn = rng.integers(len(size), size=len(size))
@@ -72,7 +73,8 @@ def bootstrapped_medians(
     order = np.argsort(values, kind="stable")
     medians = np.empty(replicates)
     rng = np.random.default_rng(seed)
-    ordered, label = values[order], label[order]
+    ordered = values[order]
+    label = label[order]
     for i in range(replicates):
         drawn = np.bincount(rng.integers(len(size), size=len(size)), minlength=len(size))
         below = np.cumsum(drawn[label])  # rows of the sample up to each value

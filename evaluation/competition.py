@@ -742,7 +742,9 @@ class FirstTrees(PositiveRegressor):
     """The first ``trees`` of so many ``grown`` on the logarithm of y, all of which a memo keeps for the other sizes."""
 
     def __init__(self, trees: int, grown: int, random_state: int = 0) -> None:
-        self.trees, self.grown, self.random_state = trees, grown, random_state
+        self.trees = trees
+        self.grown = grown
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, memo: Memo | None = None) -> Self:
         """Grow the forest on X of shape (n, p) and positive y of shape (n,), or take it from the memo."""

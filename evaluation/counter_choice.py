@@ -144,7 +144,8 @@ class _Space:
             coefficients = inverse @ inverse.T @ (self._A[:, kept].T @ self._ones)
             # what leaving each out adds
             loss = coefficients**2 / np.maximum((inverse**2).sum(axis=1), 1e-300)
-            least, left = int(np.argmin(loss)), max(float(rest @ rest), 1e-300)
+            least = int(np.argmin(loss))
+            left = max(float(rest @ rest), 1e-300)
             if np.log1p(loss[least] / left) > penalty:
                 break
             del kept[least]
@@ -273,7 +274,8 @@ def by_passes(
             "no counters to choose from: no column counter.NAME has a value in every row, or it "
             "never varies"
         )
-    needed, seen = len(in_passes(every, limits)), columnar(dataset)
+    needed = len(in_passes(every, limits))
+    seen = columnar(dataset)
     trials: list[Trial] = []
     for count in range(min(passes, needed - 1) + 1):
         candidates = [
@@ -344,7 +346,8 @@ def fewest(trials: Sequence[Trial], dataset: Dataset, passes: int) -> Trial:
     """
     error = lambda one: float(np.nan_to_num(one.e_out, nan=np.inf))  # noqa: E731
     affordable = [one for one in trials if one.passes <= passes]
-    best, groups = min(affordable, key=error), dataset.groups.astype(str)
+    best = min(affordable, key=error)
+    groups = dataset.groups.astype(str)
     for count in sorted({one.passes for one in affordable}):
         cheaper = min((one for one in affordable if one.passes == count), key=error)
         means = pd.Series(cheaper.ape - best.ape).groupby(groups).mean()

@@ -271,9 +271,11 @@ def cross_validate(
         counts = dict.fromkeys(schemes, counts)
     fold_of_row = {}
     for scheme in schemes:
-        leaves_out, units = scheme, dataset.groups
+        leaves_out = scheme
+        units = dataset.groups
         if scheme == NEW_CAMPAIGN and origins is not None:
-            leaves_out, units = "grouped", origins.paired
+            leaves_out = "grouped"
+            units = origins.paired
         fold_of_row[scheme] = make_folds(
             leaves_out, units, len(observed), counts[scheme], seed, problems
         )

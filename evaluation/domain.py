@@ -141,7 +141,8 @@ class TrainedRange:
             A trained feature is not among the columns.
         """
         values = self._values(X)
-        furthest, reasons = np.zeros(len(values)), Reasons(len(values))
+        furthest = np.zeros(len(values))
+        reasons = Reasons(len(values))
         for one, rows, part in self._parts(values):
             outside = one._outside(part)
             outside.ignore(unknown, rows)
@@ -180,7 +181,8 @@ class TrainedRange:
         places = pd.DataFrame(
             {"feature": self.names, "value": values[0], "low": limits.low, "high": limits.high}
         )
-        outside, distances = limits._outside(values), np.zeros(len(self.names))
+        outside = limits._outside(values)
+        distances = np.zeros(len(self.names))
         distances[outside.features] = outside.distances[0]
         places = places.assign(place=place, distance=distances)
         order = np.lexsort((np.minimum(place, 1 - place), -places["distance"].to_numpy()))
@@ -257,7 +259,8 @@ class TrainedRange:
 
     def _outside(self, values: FloatArray) -> _Outside:
         """Return which features any row (n × p) leaves, and how far each row lies outside them."""
-        features, distances = list[int](), list[FloatArray]()
+        features = list[int]()
+        distances = list[FloatArray]()
         for feature, now in enumerate(values.T):
             with np.errstate(invalid="ignore"):
                 inside = (now >= self.low[feature]) & (now <= self.high[feature])
@@ -274,7 +277,8 @@ class TrainedRange:
 
     def _distances(self, feature: int, values: FloatArray) -> FloatArray:
         """Return how far values of a feature (n,) lie outside: doublings of log and positive ones, spans of others."""
-        low, high = self.low[feature], self.high[feature]
+        low = self.low[feature]
+        high = self.high[feature]
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = np.maximum(np.maximum(values - high, low - values), 0.0)
             if self._is_log[feature]:
@@ -299,7 +303,8 @@ class TrainedRange:
 
     def _reasons(self, values: FloatArray, outside: _Outside) -> Reasons:
         """Return the features outside of each row (n × p), the furthest first, as remarks."""
-        reasons, rows = Reasons(len(values)), np.flatnonzero(outside.furthest() > 0)
+        reasons = Reasons(len(values))
+        rows = np.flatnonzero(outside.furthest() > 0)
         left = outside.distances[rows]
         every = np.arange(len(rows))
         for _ in range(min(_NAMED, len(outside.features))):
@@ -318,11 +323,14 @@ class TrainedRange:
         self, column: int, values: FloatArray
     ) -> Iterator[tuple[NDArray[np.intp], Remark | Alike]]:
         """Yield positions among values of a feature (n,), all outside its range, and how they lie to it."""
-        name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
+        name = self.names[column]
+        low = float(self.low[column])
+        high = float(self.high[column])
         log = bool(self._is_log[column])
         ratio = bool(self._is_ratio[column])
         span = float(self._spans[column])
-        missing, above = np.isnan(values), values > high
+        missing = np.isnan(values)
+        above = values > high
         if missing.any():
             yield (
                 np.flatnonzero(missing),
@@ -347,9 +355,11 @@ class TrainedRange:
                 continue
             far = _far(values[at], limit, log, factor, span)
             if log:
-                meant, bound = (np.exp2(values[at]), np.exp2(limit))
+                meant = np.exp2(values[at])
+                bound = np.exp2(limit)
             else:
-                meant, bound = (values[at], limit)
+                meant = values[at]
+                bound = limit
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
             values_of = {"value": meant, "far": far}
             unit = "x" if factor else " spans"
@@ -361,9 +371,11 @@ class TrainedRange:
             else:
                 trained = "from"
             if side is above:
-                way, side_of = ("above", "beyond")
+                way = "above"
+                side_of = "beyond"
             else:
-                way, side_of = ("below", "below")
+                way = "below"
+                side_of = "below"
             place = f"trained {trained} {bound:.6g} (%.3g{unit} {side_of})"
             template = f"{called.replace('%', '%%')} is %.6g, {place}"
             yield (
@@ -399,7 +411,8 @@ def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
 
     Of a table of many rows some are looked at at a time.
     """
-    inside, numbers = np.zeros(len(X), dtype=bool), np.unique(folds).tolist()
+    inside = np.zeros(len(X), dtype=bool)
+    numbers = np.unique(folds).tolist()
     if len(numbers) < 2:
         return inside
     parts = [(X.iloc[rows], folds[rows]) for rows in in_parts(len(X))]

@@ -77,7 +77,8 @@ class FallbackLaw:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
-        intercept, ratio = float(saved["intercept"]), float(saved["ratio"])
+        intercept = float(saved["intercept"])
+        ratio = float(saved["ratio"])
         if not (0 <= intercept < np.inf and 0 <= ratio < np.inf):
             raise ValueError("intercept and ratio of the law must be 0 or more")
         return cls(
@@ -105,7 +106,8 @@ def learn_law(dataset: Dataset) -> FallbackLaw | None:
     finite = np.isfinite(values)
     if finite.sum() < LEAST_ROWS_OF_LINE:
         return None
-    x, y = values[finite], dataset.y[finite]
+    x = values[finite]
+    y = dataset.y[finite]
     named = dataset.rows["op"].astype(str) + " " + dataset.rows["compute_dtype"].astype(str)
     kinds, names = pd.factorize(named[finite], sort=True)
     line = _line(x, y)
@@ -178,7 +180,8 @@ class Rule:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
-        terms, classes = tuple(map(str, saved["terms"])), tuple(map(str, saved["classes"]))
+        terms = tuple(map(str, saved["terms"]))
+        classes = tuple(map(str, saved["classes"]))
         coefficients = np.array(saved["coefficients"], dtype=np.float64)
         least = float(saved["least"])
         if (
@@ -197,7 +200,8 @@ def fit_rules(
     """Yield the rules fitted to training rows: the line of the reference, and the sum of terms ``base``."""
     line = Affine(REFERENCE).fit(pd.DataFrame({REFERENCE: reference}), y)
     yield Rule("affine", (REFERENCE,), np.array([[line.intercept_, line.ratio_]]))
-    total, names = base.fit(X, y), [str(name) for name in X.columns]
+    total = base.fit(X, y)
+    names = [str(name) for name in X.columns]
     terms = tuple(names[column] for column in total.term_columns_)
     classes = tuple(names[column] for column in total.class_columns_)
     yield Rule("additive", terms, total.coef_, classes, total.smallest_)
@@ -330,7 +334,9 @@ def learn_beyond(
         within = within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
     near = np.ones(some.sum()) if scale is None else scale[some]
-    dataset, predicted, within = dataset.taken(some), predicted[some], within[some]
+    dataset = dataset.taken(some)
+    predicted = predicted[some]
+    within = within[some]
     ends, unpaired = _ends(dataset)
     if min((ends > 0).sum(), (ends < 0).sum()) < LEAST_ROWS:
         return None
@@ -395,17 +401,22 @@ class _LeftOut:
         ends: NDArray[np.int8],
         unpaired: NDArray[np.int8],
     ) -> _LeftOut:
-        model, (distance, common) = np.full(len(data), np.nan), np.zeros((2, len(data)))
+        model = np.full(len(data), np.nan)
+        (distance, common) = np.zeros((2, len(data)))
         rules: dict[str, FloatArray] = {}
-        reference, base = data.reference.to_numpy(float), additive_base(columnar(data))
+        reference = data.reference.to_numpy(float)
+        base = additive_base(columnar(data))
         for end in (1, -1):
-            train, test = ends != end, ends == end
-            X, rest = data.X[train].reset_index(drop=True), data.X[test].reset_index(drop=True)
+            train = ends != end
+            test = ends == end
+            X = data.X[train].reset_index(drop=True)
+            rest = data.X[test].reset_index(drop=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model[test] = fit_all(data, candidate, scheme, train, unpaired != end).predict(rest)
             check = trained_range(X).check(rest)
-            distance[test], common[test] = check.distance, check.common
+            distance[test] = check.distance
+            common[test] = check.common
             for rule in fit_rules(X, data.y[train], reference[train], base):
                 rules.setdefault(rule.name, np.full(len(data), np.nan))[test] = rule.predict(
                     rest, reference[test]
@@ -418,7 +429,8 @@ class _LeftOut:
 
     def judged(self, y: FloatArray, ends: NDArray[np.int8]) -> tuple[FloatArray, FloatArray]:
         """Return predictions, and shares of the half-width, of each end by the choice the other end alone makes."""
-        mixed, wide = np.full(len(y), np.nan), np.zeros(len(y))
+        mixed = np.full(len(y), np.nan)
+        wide = np.zeros(len(y))
         for rest, other in ((ends > 0, ends < 0), (ends < 0, ends > 0)):
             name, fade = self.chosen(y, (other,))
             wide[rest] = np.clip(self.distance[rest] / fade, 0.0, 1.0)
@@ -447,7 +459,8 @@ def errors_by_operator(X: pd.DataFrame, errors: FloatArray) -> dict[str, float]:
     def reach(weights: FloatArray) -> float:
         return float(np.quantile(np.abs(errors), LEVEL, weights=weights, method="inverted_cdf"))
 
-    reaches, whole = {}, reach(np.ones(len(X)))
+    reaches = {}
+    whole = reach(np.ones(len(X)))
     for name in (str(name) for name in X if str(name).startswith(OPERATORS) and whole > 0):
         of_operator = X[name].to_numpy() > 0.5
         if of_operator.any() and not of_operator.all():
@@ -480,7 +493,8 @@ def _ends(dataset: Dataset) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     op = dataset.rows["op"].astype(str).reset_index(drop=True)
     by_op = size.groupby(op)
     share = share_left_out(len(dataset))
-    low, high = by_op.quantile(share), by_op.quantile(1 - share)
+    low = by_op.quantile(share)
+    high = by_op.quantile(1 - share)
 
     def ends(size: pd.Series, op: pd.Series) -> NDArray[np.int8]:
         above = (size > op.map(high)).to_numpy()
@@ -505,12 +519,14 @@ def _coverage(
     within: BoolArray,
 ) -> Coverage:
     """Return the coverage of intervals outside the range, calibrated without the groups that they are tested on."""
-    y, groups = dataset.y, dataset.groups
+    y = dataset.y
+    groups = dataset.groups
     many = len(pd.unique(groups)) >= 3
     folds = make_folds("grouped" if many else "kfold", groups, len(y), 5)
     lower, upper = np.full((2, len(y)), np.nan)
     for fold in np.unique(folds):
-        rest, test = folds != fold, (folds == fold) & (share > 0)
+        rest = folds != fold
+        test = (folds == fold) & (share > 0)
         if not (share[rest] > 0).any():
             continue
         mixed_rows = rest & within

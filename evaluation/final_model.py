@@ -229,7 +229,8 @@ class _Question:
 
     def steps(self, seed: int) -> list[_Step]:
         """Return the remaining steps: the fit, the rule outside the trained range, the intervals."""
-        name, scheme = self.candidate.name, self.scheme
+        name = self.candidate.name
+        scheme = self.scheme
         fitted = partial(fit_all, candidate=self.candidate, scheme=scheme)
         beyond = partial(
             learn_beyond,
@@ -341,7 +342,8 @@ class _CampaignsLeftOut:
         cls, dataset: Dataset, competition: Competition, candidate: Candidate
     ) -> _CampaignsLeftOut | None:
         """Return them; None where there are too few campaigns, or a model did not run without each."""
-        campaigns, new = competition.campaigns, competition.new_campaign
+        campaigns = competition.campaigns
+        new = competition.new_campaign
         if campaigns is None or new is None or not campaigns.enough:
             return None
         predicted = new.result.predictions[new.selected["name"]].to_numpy()
@@ -537,7 +539,8 @@ def _calibrated(
     if within is None:
         within = ~np.isnan(predicted)
     rows = drawn(within, LEARNT)
-    y, seen = dataset.y[rows], predicted[rows]
+    y = dataset.y[rows]
+    seen = predicted[rows]
     groups = dataset.groups[rows].astype(str)
     alike = _alike(dataset, rows, scheme)
     devices = _devices(dataset, rows, scheme)

@@ -89,7 +89,8 @@ class Difficulty:
         self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None
     ) -> FloatArray:
         """Return the difficulty of rows, (n,), from their features (n × p), predictions and devices (n,); > 0."""
-        p, scales = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
+        p = np.asarray(predicted, dtype=np.float64)
+        scales = np.empty(len(X))
         if devices is None:
             named = None
         else:
@@ -266,7 +267,8 @@ def learn_difficulty(
     where one may be harder than another. None where intervals of one radius are as good, or there
     are fewer than ten groups.
     """
-    y, p = np.asarray(observed, float), np.asarray(predicted, float)
+    y = np.asarray(observed, float)
+    p = np.asarray(predicted, float)
     names = _names(X, devices)
     return _learn(names, _columns(X, names, p, rows, devices), y, p, np.asarray(groups), scheme)
 
@@ -298,13 +300,17 @@ def _learn(
         )
         return np.bincount(codes, interval_score(y[some], lower, upper, LEVEL)) / np.bincount(codes)
 
-    plain, largest, best = score(np.ones(len(y))), 0.0, None
+    plain = score(np.ones(len(y)))
+    largest = 0.0
+    best = None
     for asked in dict.fromkeys((names, ())):
-        Z, logs = _asked_columns(asked, columns), np.empty(len(y))
+        Z = _asked_columns(asked, columns)
+        logs = np.empty(len(y))
         for fold in np.unique(
             folds
         ):  # the logarithm of each row's difficulty, by what the other folds know
-            rest, test = some & (folds != fold), folds == fold
+            rest = some & (folds != fold)
+            test = folds == fold
             logs[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
         logs = np.clip(logs, *np.quantile(logs, _LIMITS))
         for power in POWERS:
@@ -312,9 +318,11 @@ def _learn(
                 over="ignore", invalid="ignore"
             ):  # a scale may fail by any factor: then nothing is sure
                 gains = plain - score(np.exp(power * logs))
-                mean, sure = float(gains.mean()), SURE * gains.std(ddof=1) / np.sqrt(len(plain))
+                mean = float(gains.mean())
+                sure = SURE * gains.std(ddof=1) / np.sqrt(len(plain))
             if mean > max(sure, largest):
-                largest, best = mean, (asked, power, np.exp(power * logs))
+                largest = mean
+                best = (asked, power, np.exp(power * logs))
     if best is None:
         return None
     asked, power, scale = best
@@ -344,14 +352,19 @@ def held_out_limits(
     ``trained_rows`` (n,) the rows of the group of each in the other folds, where intervals have
     strata by them, and ``unknown`` how much wider new groups are; else as `learn_difficulty`.
     """
-    y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
-    features, group_of = _names(X, devices), np.asarray(groups)
+    y = np.asarray(observed, float)
+    p = np.asarray(predicted, float)
+    fold = np.asarray(folds)
+    features = _names(X, devices)
+    group_of = np.asarray(groups)
     columns = _columns(X, features, p, rows, devices)
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
-        rest, test = fold != held_out, fold == held_out
+        rest = fold != held_out
+        test = fold == held_out
         learnt = _learn(features, columns[rest], y[rest], p[rest], group_of[rest], scheme)
-        of_rest, of_test = np.ones(rest.sum()), np.ones(test.sum())
+        of_rest = np.ones(rest.sum())
+        of_test = np.ones(test.sum())
         if learnt is not None:
             of_rest = learnt.scale
             of_test = learnt.difficulty._scale(
@@ -378,7 +391,8 @@ def _fit(
     middle = np.average(Z, axis=0, weights=weights)
     spread = np.sqrt(np.average((Z - middle) ** 2, axis=0, weights=weights))
     spread = np.where(spread > 0, spread, 1.0)
-    z, w = (Z - middle) / spread, weights / weights.sum()
+    z = (Z - middle) / spread
+    w = weights / weights.sum()
     intercept = float(w @ target)
     coef = np.linalg.solve(
         z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept))

@@ -96,11 +96,14 @@ class ConformalIntervals:
             self.levels_ = LEVELS
         else:
             self.levels_ = LEVELS[[_place(level)]]
-        self.rows_, self.groups_ = len(residuals), int(code.max(initial=-1)) + 1
+        self.rows_ = len(residuals)
+        self.groups_ = int(code.max(initial=-1)) + 1
         if self.scheme == "grouped":
-            what, count = ("groups", self.groups_)
+            what = "groups"
+            count = self.groups_
         else:
-            what, count = ("rows", self.rows_)
+            what = "rows"
+            count = self.rows_
         if count < 2:
             raise DataError(
                 f"intervals need at least 2 {what} to be calibrated on, there are {count}: "
@@ -108,7 +111,8 @@ class ConformalIntervals:
             )
         few = what == "groups" and count <= FEW  # which way they err is chance
         if few:
-            self.up_, self.down_ = (1.0, 1.0)
+            self.up_ = 1.0
+            self.down_ = 1.0
         else:
             self.up_, self.down_ = _sides(residuals)
         even = np.where(residuals > 0, residuals / self.up_, residuals / self.down_) + 0.0
@@ -151,12 +155,14 @@ class ConformalIntervals:
         """
         out = np.asarray(share, dtype=np.float64)
         rows = out > 0
-        residuals, near = log_ratio(observed, predicted)[rows], ((1 - out) * _positive(scale))[rows]
+        residuals = log_ratio(observed, predicted)[rows]
+        near = ((1 - out) * _positive(scale))[rows]
         out = (out * _positive(wider))[rows]
         units = pd.factorize(np.asarray(groups)[rows], sort=True)[0]
         intervals = ConformalIntervals(self.scheme)
         intervals.levels_ = self.levels_
-        intervals.rows_, intervals.groups_ = len(units), int(units.max(initial=-1)) + 1
+        intervals.rows_ = len(units)
+        intervals.groups_ = int(units.max(initial=-1)) + 1
         intervals.up_ = intervals.down_ = (
             1.0  # which way a range left out errs says nothing of the next one
         )
@@ -198,7 +204,8 @@ class ConformalIntervals:
         centre = np.asarray(predicted, dtype=np.float64)
         centre = np.where(np.isfinite(centre) & (centre > 0), centre, np.nan)
         reach = self.radius(level) * _positive(scale) * np.asarray(widen, dtype=np.float64)
-        up, down = reach * self.up_, reach * self.down_
+        up = reach * self.up_
+        down = reach * self.down_
         if outside is not None:
             theirs = np.asarray(share, dtype=np.float64)
             far = outside.radius(level) * _positive(wider)
@@ -226,8 +233,10 @@ class ConformalIntervals:
         """Return the intervals that ``to_dict`` described."""
         intervals = cls(state["scheme"])
         intervals.levels_ = LEVELS
-        intervals.up_, intervals.down_ = float(state["up"]), float(state["down"])
-        intervals.rows_, intervals.groups_ = int(state["rows"]), int(state["groups"])
+        intervals.up_ = float(state["up"])
+        intervals.down_ = float(state["down"])
+        intervals.rows_ = int(state["rows"])
+        intervals.groups_ = int(state["groups"])
         intervals.radii_ = np.array(
             [np.inf if radius is None else radius for radius in state["radii"]], dtype=float
         )
@@ -288,7 +297,9 @@ def interval_score(
     the less the better. An interval without an end is infinitely bad.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        y, low, high = np.log(observed), np.log(lower), np.log(upper)
+        y = np.log(observed)
+        low = np.log(lower)
+        high = np.log(upper)
         missed = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
         return np.nan_to_num(high - low + 2.0 / (1.0 - level) * missed, nan=np.inf)
 
@@ -301,7 +312,8 @@ def covered(
     upper: FloatArray,
 ) -> Coverage:
     """Return how many rows lie between limits that were not calibrated on them; NaN limits hold none."""
-    inside, width = (lower <= observed) & (observed <= upper), (upper - lower) / predicted
+    inside = (lower <= observed) & (observed <= upper)
+    width = (upper - lower) / predicted
     code = pd.factorize(groups, sort=True)[0]
     per_group = np.bincount(code, inside) / np.bincount(code)
     finite = width[~np.isnan(width)]
@@ -314,7 +326,8 @@ def covered(
 
 def log_ratio(observed: ArrayLike, predicted: ArrayLike) -> FloatArray:
     """``log(y / f(x))``: positive where the prediction is too short, inf where it is not a positive number."""
-    y, p = np.asarray(observed, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    y = np.asarray(observed, dtype=np.float64)
+    p = np.asarray(predicted, dtype=np.float64)
     usable = np.isfinite(p) & (p > 0)
     return np.where(usable, np.log(y / np.where(usable, p, 1.0)), np.inf)
 
@@ -332,7 +345,8 @@ def _sides(residuals: FloatArray) -> tuple[float, float]:
     Half of the asymmetry seen (on the log scale) is used: which way a few groups err is partly
     chance, and taking all of it cost 2 points of coverage where groups differ much.
     """
-    above, below = residuals[(residuals > 0) & np.isfinite(residuals)], -residuals[residuals < 0]
+    above = residuals[(residuals > 0) & np.isfinite(residuals)]
+    below = -residuals[residuals < 0]
     if not (len(above) and len(below)):
         return 1.0, 1.0
     ratio = float(np.quantile(above, SIDE_QUANTILE) / np.quantile(below, SIDE_QUANTILE))
@@ -349,7 +363,8 @@ def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     >>> conformal_quantile(np.arange(1.0, 21.0), [0.5, 0.9]).tolist()
     [11.0, 19.0]
     """
-    n, wanted = len(ordered), np.asarray(level, dtype=np.float64)
+    n = len(ordered)
+    wanted = np.asarray(level, dtype=np.float64)
     rank = np.ceil((n + 1) * wanted - 1e-9).astype(np.intp)
     beyond = (
         np.sqrt(np.mean(ordered**2)) * special.stdtrit(n, (1 + wanted) / 2) * np.sqrt(1 + 1 / n)
@@ -375,11 +390,13 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     finite = np.isfinite(residuals)
     # rows without a usable prediction: misses at any radius
     missed = float(np.mean(np.bincount(code, ~finite) / size))
-    r, code = residuals[finite], np.unique(code[finite], return_inverse=True)[1]
+    r = residuals[finite]
+    code = np.unique(code[finite], return_inverse=True)[1]
     if not len(r):
         return np.full(len(asked), np.inf)
     size = np.bincount(code)
-    count, start = len(size), np.cumsum(size) - size
+    count = len(size)
+    start = np.cumsum(size) - size
     ordered = r[np.lexsort((r, code))]
     middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     within = (r - middle[code]) * np.sqrt(size / np.maximum(size - 1, 0.5))[code]
@@ -408,7 +425,8 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     else:
         freedom = np.inf
     if count <= FEW:
-        shifts, masses = np.sqrt(between) * special.stdtrit(max(count - 1, 1), _SHARES), _MASSES
+        shifts = np.sqrt(between) * special.stdtrit(max(count - 1, 1), _SHARES)
+        masses = _MASSES
     else:
         if total > 0:
             shifts = middle * np.sqrt(between / total)
@@ -428,7 +446,8 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     below = np.clip(np.searchsorted(_STRETCHED, asked, "right") - 1, 0, len(_STRETCHED) - 2)
     table = np.empty((len(_STRETCHED), len(asked)))
     for at in np.union1d(below, below + 1):
-        level, normal = (1 + _STRETCHED[at]) / 2, _NORMAL[at]
+        level = (1 + _STRETCHED[at]) / 2
+        normal = _NORMAL[at]
         if count <= FEW:
             stretch = 1.0
         else:

@@ -44,7 +44,8 @@ def median_efficiency(
     rows: pd.DataFrame, *, host: GPU, host_us: np.ndarray, target: GPU, target_us: np.ndarray
 ) -> Efficiency:
     """Return the median efficiency of workloads (``op``, dimensions, precisions) from the times on both sides (µs)."""
-    work, sides = work_of(rows), ((host, host_us), (target, target_us))
+    work = work_of(rows)
+    sides = ((host, host_us), (target, target_us))
     return Efficiency(
         *(
             _median_share(work, at_peak, gpu, us)
@@ -264,11 +265,13 @@ def _evidence(
     A law is judged on the rows it has a prediction for (a peak may not be published for some
     precisions).
     """
-    laws, sized = dataset.laws.to_numpy()[members], quantity(dataset.metric).grows
+    laws = dataset.laws.to_numpy()[members]
+    sized = quantity(dataset.metric).grows
     verdicts: list[Evidence | Verdict] = [UNKNOWN] * laws.shape[1]
     patterns, pattern_of = np.unique(np.isfinite(laws), axis=1, return_inverse=True)
     for p, defined in enumerate(patterns.T):
-        columns, rows = np.flatnonzero(pattern_of == p), members[defined]
+        columns = np.flatnonzero(pattern_of == p)
+        rows = members[defined]
         if len(rows):
             predicted = laws[np.ix_(defined, columns)]
             evidence = gathered(
@@ -302,10 +305,13 @@ def gathered(
     There is a slope where the values are ``sized``: larger for more work. ``campaigns`` (n,) are
     those that the ``groups`` (n,) come in: where given, they are the units that err together.
     """
-    count, level = len(np.unique(groups)), 1 - 2 * ALPHA
-    units, of_campaigns = groups, None
+    count = len(np.unique(groups))
+    level = 1 - 2 * ALPHA
+    units = groups
+    of_campaigns = None
     if campaigns is not None:
-        units, of_campaigns = campaigns, len(np.unique(campaigns))
+        units = campaigns
+        of_campaigns = len(np.unique(campaigns))
     if few := too_few(len(target), count, of_campaigns):
         return [few] * laws.shape[1]
     deviations = target[:, None] / laws

@@ -141,11 +141,13 @@ def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd
     ``ratio`` is the median of predicted over observed: 1.1 means that the group's times are
     predicted 10 % too long.
     """
-    y, p = check_targets(observed), np.asarray(predicted, dtype=np.float64)
+    y = check_targets(observed)
+    p = np.asarray(predicted, dtype=np.float64)
     rows = pd.DataFrame(
         {"group": np.asarray(groups, dtype=str), "ape": ape(y, p), "ratio": p / y}
     ).groupby("group")
-    errors, ratio = rows["ape"], rows["ratio"].median()
+    errors = rows["ape"]
+    ratio = rows["ratio"].median()
     columns = {
         "rows": errors.size(),
         "e_out": errors.mean(),
@@ -231,7 +233,8 @@ def accounting(
     else:
         host_s = np.asarray(run_us, dtype=np.float64) / 1e6
     passes = 0 if run_us is None else passes
-    counters_s, each_s = passes * host_s, np.full(len(target_s), model_s / max(len(target_s), 1))
+    counters_s = passes * host_s
+    each_s = np.full(len(target_s), model_s / max(len(target_s), 1))
     times = np.asarray(speedup(target_s, host_s, counters_s, each_s))
     finite = np.isfinite(times)
     if not finite.any():

@@ -94,19 +94,24 @@ def paired_difference(
     >>> found.difference, round(found.p_value, 3)
     (-1.0, 0.053)
     """
-    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    one = np.asarray(first, dtype=float)
+    other = np.asarray(second, dtype=float)
     units_of = groups if campaigns is None else campaigns
     _, code, sizes = np.unique(
         np.asarray(units_of).astype(str), return_inverse=True, return_counts=True
     )
     sums = np.bincount(code, weights=other - one).astype(np.float64)
-    difference, lower, upper, p_value = float(sums.sum() / len(one)), None, None, None
+    difference = float(sums.sum() / len(one))
+    lower = None
+    upper = None
+    p_value = None
     if len(sums) > 1:
         units = max(effective_groups(code), 2.0)
         # of a ratio
         spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(one)
         reach = float(stats.t.ppf((1 + level) / 2, units - 1) * spread)
-        lower, upper = difference - reach, difference + reach
+        lower = difference - reach
+        upper = difference + reach
         means = (np.bincount(code, weights=errors) / sizes for errors in (one, other))
         p_value = p_value_of_pair(*means, less=difference < 0, level=level)
     return PairedDifference(
@@ -362,9 +367,13 @@ def estimated_difference(
     (0.9, 0.829, 0.977)
     """
     names = dict.fromkeys([*first.sources, *second.sources])
-    logs, plain, common, every = 0.0, 0.0, 0.0, 0.0
+    logs = 0.0
+    plain = 0.0
+    common = 0.0
+    every = 0.0
     for name in names:
-        one, other = first.sources.get(name, 0.0), second.sources.get(name, 0.0)
+        one = first.sources.get(name, 0.0)
+        other = second.sources.get(name, 0.0)
         every += one**2 + other**2
         if name in shared:
             common += one**2 + other**2
@@ -373,8 +382,10 @@ def estimated_difference(
         else:
             logs += one**2 + other**2
             plain += (one * first.value) ** 2 + (other * second.value) ** 2
-    z, ratio = float(ndtri((1 + level) / 2)), second.value / first.value
-    reach, change = z * np.sqrt(plain), second.value - first.value
+    z = float(ndtri((1 + level) / 2))
+    ratio = second.value / first.value
+    reach = z * np.sqrt(plain)
+    change = second.value - first.value
     width = float(np.exp(z * np.sqrt(logs)))
     together = common / every if every else 0.0
     return EstimatedDifference(
@@ -407,20 +418,23 @@ def drift(
         raise DataError(
             "the tables hold no problem in common: compare those of one device, operator and format"
         )
-    one, other = one.loc[shared].reset_index(drop=True), other.loc[shared].reset_index(drop=True)
+    one = one.loc[shared].reset_index(drop=True)
+    other = other.loc[shared].reset_index(drop=True)
     change = np.log(
         other["duration_us"].to_numpy(dtype=float) / one["duration_us"].to_numpy(dtype=float)
     )
     # which some tables write with the release
     named = "kernel_source" if "kernel_source" in both else "kernel"
     renamed = texts(one, named) != texts(other, named)
-    groups, rng = group_labels(one), np.random.default_rng(seed)
+    groups = group_labels(one)
+    rng = np.random.default_rng(seed)
     lines = []
     by = ["device", "op", "dtype_a", "dtype_b", "scale_block"]
     one["scale_block"] = texts(one, "scale_block")
     for rows in one.groupby(by, sort=True, dropna=False).indices.values():
         _, label = np.unique(groups[rows], return_inverse=True)
-        counts, sums = np.bincount(label), np.bincount(label, weights=change[rows])
+        counts = np.bincount(label)
+        sums = np.bincount(label, weights=change[rows])
         lower = upper = np.nan
         if len(counts) >= _LEAST:
             times = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=_DRAWS)

@@ -76,20 +76,25 @@ def held_out_importance(
     out in `FOLDS` folds (rows, where there is one group), and `permutation_importance` of each fold
     is weighted by its rows.
     """
-    groups, n = dataset.groups.astype(str), len(dataset.y)
+    groups = dataset.groups.astype(str)
+    n = len(dataset.y)
     several = len(np.unique(groups)) > 1 and hub_of(groups, hosts_of(dataset)) is None
     folds = make_folds("grouped" if several else "kfold", groups, n, folds=min(FOLDS, n), seed=seed)
     shares: dict[str, float] = {}
-    chosen, ways, selects = Counter[str](), list[dict[str, float]](), False
+    chosen = Counter[str]()
+    ways = list[dict[str, float]]()
+    selects = False
     with one_thread():
         for fold in np.unique(folds):
             left_out = folds == fold
             fitted = _fitted_without(
                 dataset, model, scheme, left_out, groups if several else None, MOST_TRAINED
             )
-            share, max_rows = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
+            share = float(left_out.mean())
+            max_rows = max(int(MOST_ROWS * left_out.mean()), 1)
             asked = drawn(left_out, MOST_TRAINED)
-            X, y = dataset.X[asked], dataset.y[asked]
+            X = dataset.X[asked]
+            y = dataset.y[asked]
             one = permutation_importance(
                 fitted, X, y, repeats=REPEATS, seed=seed, max_rows=max_rows
             )
@@ -229,16 +234,19 @@ def _jackknife_p_values(
     design = np.column_stack(
         [np.ones(len(X)), np.divide(X, scale, out=np.zeros_like(X), where=scale > 0)]
     )
-    design, target = design * np.sqrt(weights)[:, None], y * np.sqrt(weights)
+    design = design * np.sqrt(weights)[:, None]
+    target = y * np.sqrt(weights)
     count = int(codes.max()) + 1
-    coefficients, estimable = [], np.ones(design.shape[1], dtype=bool)
+    coefficients = []
+    estimable = np.ones(design.shape[1], dtype=bool)
     for rows in (np.ones(len(y), dtype=bool), *(codes != group for group in range(count))):
         left, values, right = np.linalg.svd(design[rows], full_matrices=False)
         kept = values > 1e-9 * values[0]
         coefficients.append(right[kept].T @ ((left[:, kept].T @ target[rows]) / values[kept]))
         # else the rows do not tell this coefficient from others
         estimable &= np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6
-    whole, without = coefficients[0], np.array(coefficients[1:])
+    whole = coefficients[0]
+    without = np.array(coefficients[1:])
     error = np.sqrt((count - 1) / count * np.sum((without - whole) ** 2, axis=0))
     t = np.divide(np.abs(whole), error, out=np.full_like(whole, np.inf), where=error > 0)
     p_values = 2 * np.asarray(stats.t.sf(t, count - 1))
@@ -265,9 +273,11 @@ def permutation_importance(
     target = np.asarray(y, dtype=np.float64)
     if len(target) > max_rows:
         kept = np.sort(np.random.default_rng(seed).choice(len(target), max_rows, replace=False))
-        X, target = X.iloc[kept], target[kept]
+        X = X.iloc[kept]
+        target = target[kept]
     baseline = ape(target, fitted.predict(X)).mean()
-    values, rows = X.to_numpy(dtype=np.float64), repeats * len(X)
+    values = X.to_numpy(dtype=np.float64)
+    rows = repeats * len(X)
     at_once = max(_ROWS_AT_ONCE // rows, 1)
     increase = {}
     for first in range(

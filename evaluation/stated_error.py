@@ -36,7 +36,9 @@ NEW_CAMPAIGN_ROW: Final = "new campaign"
 """What the model has seen of a row, its `basis`, where a run states an error."""
 LEVEL: Final = 0.95
 LEAST_GROUPS: Final = 10  # within the trained range that speak for such groups alone
-WITHIN, BEYOND, EVERY = "within", "beyond", "every"
+WITHIN = "within"
+BEYOND = "beyond"
+EVERY = "every"
 _LEAST_ERROR: Final = 1e-12  # percent: a mean error below it is none
 _LAST: Final = f"more than {STRATA[-1]}"
 _NAMES: Final = np.array([*(f"up to {limit}" for limit in STRATA), _LAST], dtype=object)

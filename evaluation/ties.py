@@ -162,8 +162,10 @@ def p_value_of_pair(first: FloatArray, second: FloatArray, less: bool, level: fl
     opposite do not support it, and the p-value is then large.
     """
     if less:
-        larger, smaller = (first, second)
+        larger = first
+        smaller = second
     else:
-        larger, smaller = (second, first)
+        larger = second
+        smaller = first
     values = p_values(larger[:, None], smaller[:, None], logs=True, tests=1, level=(1 - level) / 2)
     return min(1.0, 2 * float(values[0]))

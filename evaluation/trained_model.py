@@ -43,7 +43,9 @@ from .stated_error import (
 from .verdicts import Interval
 
 _MODEL: Final = "model"  # the `basis` of rows where a run did not keep its groups
-_KNOWN, _NEW, _NEW_CAMPAIGN = KNOWN_GROUP, NEW_GROUP, NEW_CAMPAIGN_ROW
+_KNOWN = KNOWN_GROUP
+_NEW = NEW_GROUP
+_NEW_CAMPAIGN = NEW_CAMPAIGN_ROW
 ANSWERS: Final = 5  # rows whose answers are kept with a model
 _WORDS: Final = tuple(
     dict.fromkeys(
@@ -234,10 +236,12 @@ class TrainedModel:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Return the model of a folder ``model/``, whose seal the caller has checked; raises as `load`."""
-        inner, prior = folder / artifact.PRIOR, None
+        inner = folder / artifact.PRIOR
+        prior = None
         if inner.is_dir():
             prior = cls.of(artifact.load(inner), inner / artifact.MANIFEST)
-        inner, groups_model = folder / artifact.KNOWN, None
+        inner = folder / artifact.KNOWN
+        groups_model = None
         if inner.is_dir():
             groups_model = cls.of(artifact.load(inner), inner / artifact.MANIFEST, prior)
         return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior, groups_model)
@@ -450,7 +454,9 @@ class TrainedModel:
         """
         if self.user_gpu is None:
             return self._answer(rows, level, fallback)
-        frames, places, reasons = list[pd.DataFrame](), list[np.ndarray](), Reasons(len(rows))
+        frames = list[pd.DataFrame]()
+        places = list[np.ndarray]()
+        reasons = Reasons(len(rows))
         for model, at in self._on_user_gpu(rows, *self.user_gpu):
             frame, why = model._answer(model._named(rows.iloc[at]), level, fallback)
             frames.append(frame)
@@ -462,7 +468,8 @@ class TrainedModel:
         self, rows: pd.DataFrame, word: str, gpu: GPU
     ) -> list[tuple[TrainedModel, np.ndarray]]:
         """Return the model of the GPU `user_gpu` and that of all others, where rows name them, with their places."""
-        named, other = rows["device"].to_numpy(dtype=object) == word, replace(self, user_gpu=None)
+        named = rows["device"].to_numpy(dtype=object) == word
+        other = replace(self, user_gpu=None)
         parts = [(replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(named))]
         parts.append((other, np.flatnonzero(~named)))
         return [(model, at) for model, at in parts if len(at)] or [(other, np.arange(0))]
@@ -481,7 +488,8 @@ class TrainedModel:
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()
-        places, reference = np.flatnonzero(able), self._reference(rows, work)
+        places = np.flatnonzero(able)
+        reference = self._reference(rows, work)
         asked_rows = rows if able.all() else rows[able]
         trained_rows = self._trained_rows(asked_rows)
         devices = None
@@ -513,7 +521,8 @@ class TrainedModel:
             frame.loc[here, ["predicted", "lower", "upper"]] = np.column_stack(
                 [value[here], lower, upper]
             )
-            frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
+            frame.loc[here, "basis"] = "law"
+            frame.loc[here, "extrapolated"] = True
         return pd.concat([frame, baselines], axis=1), reasons
 
     def parts(self, rows: pd.DataFrame, basis: pd.Series) -> pd.DataFrame:
@@ -569,7 +578,9 @@ class TrainedModel:
         is_trained = asked.trained == _KNOWN
         if self.of_trained_groups is None or not is_trained.any():
             return self._from_features(asked, level)
-        frames, places, reasons = [], [], Reasons(len(is_trained))
+        frames = []
+        places = []
+        reasons = Reasons(len(is_trained))
         for model, at in (
             (self.of_trained_groups, np.flatnonzero(is_trained)),
             (self, np.flatnonzero(~is_trained)),
@@ -594,7 +605,8 @@ class TrainedModel:
         trained = asked.trained
         devices = asked.devices
         trained_rows = asked.trained_rows
-        check, new = self.domain.check(X, self.recipe.unknown(asked.rows)), unlike.any()
+        check = self.domain.check(X, self.recipe.unknown(asked.rows))
+        new = unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         reasons = Reasons(len(X))
         reasons.add(
@@ -618,7 +630,8 @@ class TrainedModel:
             times = by_operator(X, self.beyond.wider)
         lower, upper = np.full((2, len(X)), np.nan)
         for question in pd.unique(trained).tolist():
-            rows, spread = trained == question, self._spread(question)
+            rows = trained == question
+            spread = self._spread(question)
             if spread is None:
                 reasons.add(np.flatnonzero(rows), self._no_interval(question))
                 continue
@@ -701,13 +714,17 @@ class TrainedModel:
     def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, Reasons, Reasons]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
-        unlike, unable = Reasons(len(rows)), Reasons(len(rows))
+        unlike = Reasons(len(rows))
+        unable = Reasons(len(rows))
         for kind in _kinds(rows, work):
             if len(kind) == len(rows):
-                part, its = (rows, work)
+                part = rows
+                its = work
             else:
-                part, its = (rows.iloc[kind], work.take(kind))
-            new, why = Reasons(len(kind)), None
+                part = rows.iloc[kind]
+                its = work.take(kind)
+            new = Reasons(len(kind))
+            why = None
             if (reason := self._cannot_run(part)) is not None:
                 unable.add(kind, reason)
                 continue
@@ -735,7 +752,8 @@ class TrainedModel:
 
     def _cannot_run(self, rows: pd.DataFrame) -> Remark | None:
         """Return why rows of one device and one host cannot be answered; None where they can."""
-        target, name = self.recipe.target, str(rows["device"].iloc[0])
+        target = self.recipe.target
+        name = str(rows["device"].iloc[0])
         if each_gpu(rows, target):
             if HOST_DEVICE in rows:
                 host = str(rows[HOST_DEVICE].iloc[0])
@@ -797,7 +815,9 @@ class TrainedModel:
 
     def _laws(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, dict[str, str]]:
         """Return the predictions of the analytic laws, and what they lack (see `laws`)."""
-        host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
+        host = self.recipe.host
+        target = self.recipe.target
+        metric = self.recipe.metric
         more = self.recipe.additions.laws
         if host is None:
             laws, lacking = laws_of_one(metric, work, target, rows, more)

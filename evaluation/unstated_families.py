@@ -92,11 +92,13 @@ def unstated_families(
     tests = dict(_traces(rows, code, len(names), read))
     if not tests:
         return None
-    least, by = 1.0, ""
+    least = 1.0
+    by = ""
     for name, statistic in tests.items():
         p_value = _p_value(ranks, statistic, rng)
         if p_value < least:
-            least, by = p_value, name
+            least = p_value
+            by = name
     least = min(least * len(tests), 1.0)
     if least >= LEVEL:
         return None

@@ -179,16 +179,19 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     """
     if verdict := too_few(evidence.rows, evidence.groups, evidence.campaigns):
         return verdict
-    c, slope = evidence.deviation, evidence.slope
+    c = evidence.deviation
+    slope = evidence.slope
     large_drift = evidence.drift > margin
     if large_drift and evidence.size_p < ALPHA:
         return Verdict(
             Outcome.SIZE,
             remark("law-depends-on-size", f"fails: depends on size (slope {slope})", slope=slope),
         )
-    scatter, weighed = evidence.scatter, ""
+    scatter = evidence.scatter
+    weighed = ""
     if scatter <= margin:
-        scatter, weighed = evidence.group_scatter, ", every group of the same weight"
+        scatter = evidence.group_scatter
+        weighed = ", every group of the same weight"
     if scatter > margin and evidence.scatter_p < ALPHA:
         text = f"fails: scatters by {100 * scatter:.1f} % around {c}{weighed}"
         return Verdict(Outcome.SCATTER, remark("law-scatters", text, scatter=scatter, deviation=c))
@@ -205,9 +208,13 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         text = f"scatter {100 * evidence.scatter:.1f} %"
         figures = {"scatter": evidence.scatter}
     elif large_drift:
-        code, text, figures = "law-slope-undecided", f"slope {slope}", {"slope": slope}
+        code = "law-slope-undecided"
+        text = f"slope {slope}"
+        figures = {"slope": slope}
     else:
-        code, text, figures = "law-median-undecided", f"median {c}", {"deviation": c}
+        code = "law-median-undecided"
+        text = f"median {c}"
+        figures = {"deviation": c}
     more = more_groups(evidence, margin)
     units = "groups" if evidence.campaigns is None else "campaigns"
     if more:
@@ -222,7 +229,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
 
 def _few_campaigns(evidence: Evidence) -> Verdict:
     """Return the verdict on what may hold in the campaigns at hand, of which there are fewer than `LEAST`."""
-    campaigns, c = evidence.campaigns, evidence.deviation
+    campaigns = evidence.campaigns
+    c = evidence.deviation
     of = f"{counted(evidence.groups, 'group')} of {campaigns} campaigns, {LEAST} needed"
     return Verdict(
         Outcome.UNDECIDED,
@@ -242,7 +250,9 @@ def more_groups(evidence: Evidence, margin: float) -> int | None:
     Widths shrink with the root of the groups, degrees of freedom grow with them; campaigns stand in
     for groups that come in them. None where more than `MOST_TIMES` as many would not settle it.
     """
-    c, slope, limit = evidence.deviation, evidence.slope, log(1 + margin)
+    c = evidence.deviation
+    slope = evidence.slope
+    limit = log(1 + margin)
     times = np.arange(1, 8 * MOST_TIMES + 1) / 8 + 1e-9
     if evidence.scatter > margin:
         freedom = evidence.freedom * times
@@ -251,7 +261,8 @@ def more_groups(evidence: Evidence, margin: float) -> int | None:
         distance = min(max(slope.value, evidence.attenuated_slope), 1.0) - slope.value
         settled = np.asarray((slope.upper - slope.lower) / 2 / np.sqrt(times)) < abs(distance)
     else:
-        width, distance = _half_width(c) / np.sqrt(times), abs(log(c.value))
+        width = _half_width(c) / np.sqrt(times)
+        distance = abs(log(c.value))
         settled = (distance + width <= limit) | ((width < distance) & (width <= limit))
     if not settled.any():
         return None

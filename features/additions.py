@@ -38,7 +38,8 @@ class Additions:
             return cls()
         if isinstance(features, str):
             features = values.columns("features", features)
-        columns, functions = [], {}
+        columns = []
+        functions = {}
         for name, given in named_functions("features", features):
             if isinstance(given, str):
                 columns.append(given)

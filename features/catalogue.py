@@ -56,10 +56,13 @@ def _demangled(name: str) -> str:
     """Return the innermost name of a mangled one: lengths precede the parts, ``_ZN5aiter41f4gemm...E``."""
     if not name.startswith("_Z"):
         return name
-    rest, part = re.sub(r"^_ZN?K?", "", name), ""
+    rest = re.sub(r"^_ZN?K?", "", name)
+    part = ""
     while match := re.match(r"(\d+)", rest):
-        length, start = int(match[1]), match.end()
-        part, rest = rest[start : start + length], rest[start + length :]
+        length = int(match[1])
+        start = match.end()
+        part = rest[start : start + length]
+        rest = rest[start + length :]
     return part or name
 
 
@@ -214,7 +217,8 @@ def _wave_efficiency_of(tile: tuple[int, int]) -> Callable[[Context], np.ndarray
 def _other_tiles() -> Iterator[Feature]:
     """Return features of the target alone; those of the host would only slow trees down."""
     for tile in _OTHER_TILES:
-        name, words = f"{tile[0]}x{tile[1]}", f"{tile[0]} x {tile[1]} tiles on the target"
+        name = f"{tile[0]}x{tile[1]}"
+        words = f"{tile[0]} x {tile[1]} tiles on the target"
         yield Feature(
             f"log2.waves.{name}.target", "log2", "shape", f"log2(waves): {words}", _waves_of(tile)
         )

@@ -35,7 +35,9 @@ class Device:
     """
 
     def __init__(self, work: Work, gpu: GPU, rows: pd.DataFrame) -> None:
-        self.work, self.gpu, self._rows = work, gpu, rows
+        self.work = work
+        self.gpu = gpu
+        self._rows = rows
 
     def _figure(self, formula: Callable[[Work, GPU], np.ndarray]) -> np.ndarray:
         return rates.on_each(self.work, self._rows, self.gpu, formula)
@@ -104,9 +106,12 @@ class Context:
         work: Work | None = None,
         laws: Sequence[DeviceLaw] = (),
     ) -> None:
-        self.frame, self.metric, self._work = complete(frame), metric, work
+        self.frame = complete(frame)
+        self.metric = metric
+        self._work = work
         self._user_laws = laws
-        self._host, self._target = host, target
+        self._host = host
+        self._target = target
         self._coded: dict[str, Coded] = {}
         self._levels: dict[str, Coded] = {}
 
@@ -177,7 +182,8 @@ class Context:
 
     def law(self, name: str) -> np.ndarray:
         """Return a scaling law's predictions for the target, microseconds."""
-        law, factor = SCALING["duration_us"][name], np.full(len(self), np.nan)
+        law = SCALING["duration_us"][name]
+        factor = np.full(len(self), np.nan)
         for host, target, rows_of_pair in rates.each_pair(
             self.frame, self.host.gpu, self.target.gpu
         ):
@@ -186,7 +192,8 @@ class Context:
 
     def rule(self, name: str) -> np.ndarray:
         """Return the input of a simple rule: a law's prediction, the host's figure of the metric, or a size."""
-        rows, target = self.frame, self._target
+        rows = self.frame
+        target = self._target
         if name == "host":
             return self.measured(self.metric)
         if self._host is not None:

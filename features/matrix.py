@@ -174,7 +174,8 @@ def build_dataset(
         metric, work, host_values, host, target, pairs.paired, additions.laws
     )
     grouped = has_groups(pairs.paired) and has_groups(pairs.target_only)
-    unpaired, unlike = None, 0
+    unpaired = None
+    unlike = 0
     if not comparison.is_many:
         unpaired, unlike = _unpaired(pairs.target_only, recipe, group, grouped)
     reference = pd.Series(host_values, name="host")
@@ -276,7 +277,9 @@ def _one_device(
     group: Sequence[str] | None,
     report: dict[str, Any],
 ) -> Dataset:
-    work, target, metric = work_of(rows), recipe.target, recipe.metric
+    work = work_of(rows)
+    target = recipe.target
+    metric = recipe.metric
     grouped = has_groups(rows)
     laws, notes = laws_of_one(metric, work, target, rows, recipe.additions.laws)
     return Dataset(
@@ -470,7 +473,9 @@ def has_groups(rows: pd.DataFrame) -> bool:
 DEVICE_FAMILY = "device_family"
 """Column that rows can be grouped by without having it: the family of the device that each names."""
 BY_DEVICE = (("device",), (DEVICE_FAMILY,))  # columns that make a group of all rows of a device
-SIBLING, STRANGER, FOREIGN = "sibling", "stranger", "foreign"
+SIBLING = "sibling"
+STRANGER = "stranger"
+FOREIGN = "foreign"
 """A device that was not trained: one of its family was; none of its family, but one of its maker; none of its maker."""
 OTHER_HOST = "other host"  # a row of a run with many hosts that was measured on none of them
 

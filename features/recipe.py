@@ -85,7 +85,8 @@ class FeatureRecipe:
     def with_rule(self, name: str) -> FeatureRecipe:
         """Return the recipe with a simple rule's input as the last column, by its name (`catalogue.BASELINE_INPUT`)."""
         rule = self._feature(name)
-        roles, units = {**self.roles, name: rule.role}, {**self.units, name: rule.unit}
+        roles = {**self.roles, name: rule.role}
+        units = {**self.units, name: rule.unit}
         return replace(self, columns=(*self.columns, name), roles=roles, units=units)
 
     def without_host(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -130,8 +131,10 @@ class FeatureRecipe:
         counts the others. What a row does not state is unknown, and nothing is held against it:
         scales alone are stated by their absence. (Ranges of the columns are the models' matter.)
         """
-        context, words = self.context(rows), dict[str, np.ndarray]()
-        reasons, ways = Reasons(len(context)), np.zeros(len(context), dtype=np.intp)
+        context = self.context(rows)
+        words = dict[str, np.ndarray]()
+        reasons = Reasons(len(context))
+        ways = np.zeros(len(context), dtype=np.intp)
         for at, what in chain(
             self._unseen_levels(context),
             self._no_longer_constant(context, words),
@@ -489,7 +492,8 @@ def _numerical(
             skipped[feature.name] = f"unknown in {missing} of {len(values)} rows"
             continue
         columns[feature.name] = values
-        roles[feature.name], units[feature.name] = feature.role, feature.unit
+        roles[feature.name] = feature.role
+        units[feature.name] = feature.unit
     return columns, roles, units, skipped
 
 
@@ -525,10 +529,12 @@ def _is_constant(values: np.ndarray) -> bool:
 
 def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]]:
     """Return the columns that are a positive multiple of an earlier one, with that one and the factor."""
-    names, repeated = list(columns), dict[str, tuple[str, float]]()
+    names = list(columns)
+    repeated = dict[str, tuple[str, float]]()
     if not names:
         return repeated
-    norms, count = [float(np.linalg.norm(columns[name])) for name in names], len(columns[names[0]])
+    norms = [float(np.linalg.norm(columns[name])) for name in names]
+    count = len(columns[names[0]])
     cosines = np.zeros((len(names), len(names)))  # 1 where two columns are proportional
     for first in range(0, count, _AT_ONCE):
         rows = slice(first, first + _AT_ONCE)

@@ -20,7 +20,11 @@ from ..hardware.constants import constant
 from ..operators.operators import Work
 from .rates import by_kind, chosen, given, runnable
 
-COMPUTE, MEMORY, LATENCY, LINK = "compute", "memory", "latency", "link"  # what bounds a kernel
+# what bounds a kernel
+COMPUTE = "compute"
+MEMORY = "memory"
+LATENCY = "latency"
+LINK = "link"
 MATRIX = "matrix"  # the unit of products
 HOST_LINK = ("HtoD", "DtoH")  # copies between host and GPU
 

@@ -58,8 +58,10 @@ class Energy(DeviceLaw):
 
     def __init__(self, time: DeviceLaw) -> None:
         self.time = time
-        self.name, self.title = f"energy-by-{time.name}", f"TDP x {time.title}"
-        self.alone, self.scales = time.alone, time.scales
+        self.name = f"energy-by-{time.name}"
+        self.title = f"TDP x {time.title}"
+        self.alone = time.alone
+        self.scales = time.scales
         self.needs = (*TDP.needs, *time.needs)
 
     def __call__(self, work: Work, gpu: GPU) -> FloatArray:

@@ -28,7 +28,9 @@ class OwnLaw(DeviceLaw):
     scales = True
 
     def __init__(self, name: str, formula: Formula, metric: str) -> None:
-        self.name, self.title, self.metric = name, name, metric
+        self.name = name
+        self.title = name
+        self.metric = metric
         self.formula = formula
 
     def __call__(self, work: Work, gpu: GPU) -> FloatArray:

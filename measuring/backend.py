@@ -126,7 +126,8 @@ class Backend:
 
     def __init__(self, torch: Any, word: str | None = None) -> None:
         word = word or ("cuda:0" if torch.cuda.is_available() else "cpu")
-        self.torch, self.word = torch, word
+        self.torch = torch
+        self.word = word
         self.is_gpu = word != "cpu"
         self.index = 0
         self._precision: tuple[str, bool] | None = None
@@ -143,7 +144,8 @@ class Backend:
                 f"PyTorch {torch.__version__} sees no GPU here: measure on cpu, or install its "
                 "GPU build"
             )
-        self.index, count = int(number or 0), int(torch.cuda.device_count())
+        self.index = int(number or 0)
+        count = int(torch.cuda.device_count())
         if self.index >= count:
             raise ParameterError(
                 "device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}"
@@ -258,7 +260,8 @@ class Backend:
         if cold:
             # reading fills the last-level cache with other data, and nothing is left to write back;
             # unwritten pages share one of zeros
-            torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
+            torch = self.torch
+            count = _FLUSHED * self.cache_bytes() // 4
             buffer = torch.ones(count, dtype=torch.float32, device=self.word)
             total = torch.zeros((), dtype=torch.float32, device=self.word)
             flush = partial(
@@ -294,7 +297,8 @@ class Operands:
     """Random tensors for one row, their values drawn with the seed."""
 
     def __init__(self, backend: Backend, seed: int) -> None:
-        self.torch, self.backend = backend.torch, backend
+        self.torch = backend.torch
+        self.backend = backend
         self._generator = self.torch.Generator(device=backend.word).manual_seed(seed)
 
     def dtype(self, name: str) -> Any:
@@ -333,7 +337,9 @@ class Operands:
 
 def _pause(cuda: Any) -> Callable[[float], None]:
     """Return what enqueues a pause of so many microseconds; the clock it counts is timed first."""
-    cycles, begin, end = 1_000_000, cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+    cycles = 1_000_000
+    begin = cuda.Event(enable_timing=True)
+    end = cuda.Event(enable_timing=True)
     for _ in range(2):  # the first loads the kernel
         begin.record()
         cuda._sleep(cycles)
@@ -357,7 +363,8 @@ def build(operands: Operands, row: Row) -> Call:
     return op.measured.build(operands, row)
 
 
-_GO, _QUIT = b"go", b"quit"
+_GO = b"go"
+_QUIT = b"quit"
 _PATIENCE_SECONDS = 120.0
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
 """Variants that can be measured, under the names of rccl-tests."""
@@ -375,7 +382,8 @@ class Group:
             raise DataError("collectives need two GPUs or more: leave them out")
         if backend.is_gpu and backend.index:
             raise DataError("collectives are led by the first GPU: measure them on cuda:0")
-        self.backend, self.ranks = backend, ranks
+        self.backend = backend
+        self.ranks = ranks
         context = multiprocessing.get_context("spawn")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))  # any free port
@@ -432,7 +440,8 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
 
     Raises DataError: as for `Group.build`.
     """
-    (asked,), (message,) = sizes(row, "ranks"), sizes(row, "message_bytes")
+    (asked,) = sizes(row, "ranks")
+    (message,) = sizes(row, "message_bytes")
     if asked != ranks:
         raise DataError(f"rows of {asked} ranks cannot be measured here: there are {ranks} GPUs")
     if (name := word(row, "variant")) not in COLLECTIVES:
@@ -443,7 +452,8 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
         raise DataError(
             f"message_bytes must be a multiple of {part} ({ranks} ranks, {dtype}), got {message}"
         )
-    whole, share = message // part * ranks, message // part
+    whole = message // part * ranks
+    share = message // part
     distributed = make.torch.distributed
     if name in ("all_reduce", "broadcast"):
         x = make.tensor(dtype, whole)
@@ -455,7 +465,8 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
         "reduce_scatter": (distributed.reduce_scatter_tensor, share, whole),
         "alltoall": (distributed.all_to_all_single, whole, whole),
     }[name]
-    out, x = make.tensor(dtype, out_size), make.tensor(dtype, in_size)
+    out = make.tensor(dtype, out_size)
+    x = make.tensor(dtype, in_size)
     return lambda: call(out, x)
 
 

@@ -44,7 +44,8 @@ _PLAIN: Final = {
     "Tanh": "aten::tanh",
 }
 _CONVOLUTIONS: Final = {f"Conv{axes}d": f"aten::conv{axes}d" for axes in (1, 2, 3)}
-_CALLS, _OTHERS = 100, 2**20
+_CALLS = 100
+_OTHERS = 2**20
 """Calls that are timed with hooks and without to learn their cost, and the numbers that fill the caches in between."""
 
 
@@ -65,7 +66,8 @@ class _EventClock:
     """Events in the current stream of a GPU."""
 
     def __init__(self, torch: Any, device: Any) -> None:
-        self._cuda, self._device = torch.cuda, device
+        self._cuda = torch.cuda
+        self._device = device
 
     def mark(self) -> Mark:
         event = self._cuda.Event(enable_timing=True)
@@ -90,14 +92,23 @@ class InlineTimes:
         calling_us: float = 0.0,
         now: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self.device, self.warmup = device, warmup
-        self.calling_us, self.open = calling_us, 0
-        self._now, self._spent = now, list[int]()  # ns within the hooks of each call
-        self._clock, self._modules, self._keys = clock, dict[str, Any](), dict[Key, int]()
+        self.device = device
+        self.warmup = warmup
+        self.calling_us = calling_us
+        self.open = 0
+        # ns within the hooks of each call
+        self._now = now
+        self._spent = list[int]()
+        self._clock = clock
+        self._modules = dict[str, Any]()
+        self._keys = dict[Key, int]()
         # of each call, and nothing that Python's collector of garbage would have to look through
-        self._key, self._parent = list[int](), list[int]()
-        self._begin, self._end = list[Mark](), list[Mark]()
-        self._open, self._lock = threading.local(), threading.Lock()
+        self._key = list[int]()
+        self._parent = list[int]()
+        self._begin = list[Mark]()
+        self._end = list[Mark]()
+        self._open = threading.local()
+        self._lock = threading.Lock()
         self._timed_rows: tuple[int, pd.DataFrame, float] | None = (
             None  # calls, their table, share of the overhead
         )
@@ -143,7 +154,8 @@ class InlineTimes:
 
     def enter(self, key: Key) -> None:
         """Begin a call."""
-        asked, stack = self._now(), self._stack()
+        asked = self._now()
+        stack = self._stack()
         with self._lock:
             place = len(self._key)
             self._key.append(self._keys.setdefault(key, len(self._keys)))
@@ -157,7 +169,9 @@ class InlineTimes:
 
     def leave(self, name: str) -> None:
         """End the innermost call of that name, and the calls inside that an exception left open."""
-        asked, mark, stack = self._now(), self._clock.mark(), self._stack()
+        asked = self._now()
+        mark = self._clock.mark()
+        stack = self._stack()
         if all(open_name != name for _, open_name, _ in stack):
             return
         place, last, raised = stack.pop()
@@ -219,7 +233,8 @@ class InlineTimes:
         for place, (begin, end) in enumerate(marks):
             if end is not None:
                 us[place] = self._clock.us(begin, end)
-        self_us, inside = us.copy(), np.zeros(len(us))
+        self_us = us.copy()
+        inside = np.zeros(len(us))
         for place in range(len(us) - 1, -1, -1):  # what is enclosed began later
             if (parent := self._parent[place]) >= 0:
                 self_us[parent] -= np.nan_to_num(us[place])
@@ -286,7 +301,8 @@ class Inline:
             warmup,
             _calling_us(torch),
         )
-        self._model, self._handles = model, list[Any]()
+        self._model = model
+        self._handles = list[Any]()
 
     def __enter__(self) -> InlineTimes:
         # within itself a second pair would count everything twice
@@ -374,7 +390,9 @@ def _calling_us(torch: Any) -> float:
     Each call finds the caches full of other data, as between the modules of a model: in a row they
     cost less.
     """
-    module, nothing, others = torch.nn.Identity(), torch.zeros(1), torch.zeros(_OTHERS)
+    module = torch.nn.Identity()
+    nothing = torch.zeros(1)
+    others = torch.zeros(_OTHERS)
 
     def call_us() -> float:
         others.add_(1)

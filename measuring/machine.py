@@ -83,7 +83,8 @@ def environment(
         return facts
     properties = torch.cuda.get_device_properties(backend.index)
     major, minor = torch.cuda.get_device_capability(backend.index)
-    amd, reader = vendor(torch) == "amd", _gpu_reader(backend)
+    amd = vendor(torch) == "amd"
+    reader = _gpu_reader(backend)
     try:
         with open(f"/sys/module/{'amdgpu' if amd else 'nvidia'}/version", encoding="utf-8") as file:
             driver = file.read().strip()
@@ -166,7 +167,9 @@ class Monitor:
         every_seconds: float = EVERY_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._read, self._every, self._clock = read, every_seconds, clock
+        self._read = read
+        self._every = every_seconds
+        self._clock = clock
         self._next = -float("inf")
 
     def reading(self, busy: Busy) -> Reading:
@@ -245,7 +248,8 @@ def parse_reading(printed: str) -> Reading:
     }
 
 
-_QUERY, _LINES = "--query-gpu=clocks.sm,temperature.gpu,", ("--format=csv", "-i", "{gpu}")
+_QUERY = "--query-gpu=clocks.sm,temperature.gpu,"
+_LINES = ("--format=csv", "-i", "{gpu}")
 TOOLS = {
     "nvidia": (
         Tool("nvidia-smi", (f"{_QUERY}power.draw.instant,power.draw", *_LINES)),

@@ -173,7 +173,8 @@ def measure(
     backend = Backend(torch, device)
     devices = backend.devices(threads, device_name)
     called = UserFunction(function) if function else None
-    started, threads_before = time.monotonic(), torch.get_num_threads()
+    started = time.monotonic()
+    threads_before = torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
         grid = _grid(
             shapes,
@@ -311,7 +312,8 @@ def _part(
 def _measured(
     session: Session, grid: Grid, about: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
 ) -> Measured:
-    plan, failures = session.plan, failed_rows(session)
+    plan = session.plan
+    failures = failed_rows(session)
     if not session.visits:
         if session.ended == INTERRUPTED:
             raise KeyboardInterrupt
@@ -356,7 +358,8 @@ class Bench:
     def __init__(
         self, backend: Backend, *, cold: bool = False, function: UserFunction | None = None
     ) -> None:
-        self.backend, self.function = backend, function
+        self.backend = backend
+        self.function = function
         self.timer: Timer = backend.timer(cold)
         self._group: Group | None = None
 
@@ -423,7 +426,8 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     neither all nor a multiple of 8; FlopcastError: a size could not be measured.
     """
     gpu = find(device)
-    whole, nvidia = int(gpu.require("cus")), gpu.vendor == "NVIDIA"
+    whole = int(gpu.require("cus"))
+    nvidia = gpu.vendor == "NVIDIA"
     unit = "SM" if nvidia else "CU"
     if len(set(cus)) < len(cus) or not cus or not all(0 < one <= whole for one in cus):
         raise ParameterError(

@@ -41,7 +41,10 @@ from .power_rigs import INTERVAL_US, SIMULATED, Rig, SimulatedGPU, TorchRig, Tra
 from .rows import Row, described, read_shapes, suite_rows
 from .session import Journal, Progress, journal_folder
 
-LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"
+LOG = "log.csv"
+EXECUTIONS = "executions.csv"
+CLOCKS = "clocks.csv"
+RECORD = "record.json"
 FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)
 TIMED: Final = 5  # times that a kernel is timed, each the last execution of a short train
 REST_US: Final = 5000.0
@@ -54,7 +57,9 @@ SIMULATED_RANKS: Final = 8  # of the published collectives on the simulated GPU
 SETTLED: Final = 0.01
 """Power has settled where it is within this of that of the longest train, or within the error of both."""
 LEAST_RISE: Final = 5.0  # times the scatter of the readings, or their power does not tell a lag
-_DELAY, _PROBE, _TIMING = 1, 2, 3
+_DELAY = 1
+_PROBE = 2
+_TIMING = 3
 
 
 @dataclass(frozen=True)
@@ -310,14 +315,21 @@ class _Course:
         *,
         turns: Sequence[tuple[int, ...]],
     ) -> None:
-        self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
+        self.rig = rig
+        self.journal = journal
+        self.rows = rows
+        self.seed = seed
         # which kernels run at each place, in turn
         self.trained = [
             *((place,) for place in range(len(rows))),
             *turns,
         ]
-        self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
-        self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
+        self.protocols = list[Protocol]()
+        self.trains = list[tuple[int, Train]]()
+        self._runs = runs
+        self._progress = progress
+        self._started = time.monotonic()
+        self._made = 0
         self._last = 0  # when the last execution ended, CPU's nanoseconds
         # readings of a kernel's probes: µs since their train began, watts
         self._risen = list[tuple[float, float]]()
@@ -440,7 +452,8 @@ class _Course:
             self._last = train.executions[-1][1]
             gpu_ns, cpu_ns, _ = train.pairs[-1] if train.pairs else (0, 0, 0)
             ahead = gpu_ns - cpu_ns  # of the logger's clock
-            start, end = train.executions[0][0] + ahead, train.executions[-1][1] + ahead
+            start = train.executions[0][0] + ahead
+            end = train.executions[-1][1] + ahead
             for stamp, one in train.readings:
                 if end - window_ns < stamp <= end:
                     watts.append(one)
@@ -483,7 +496,9 @@ class _Probes:
     """
 
     def __init__(self, ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> None:
-        self._ends, self._shortest, self._longest = ends, shortest, longest
+        self._ends = ends
+        self._shortest = shortest
+        self._longest = longest
         self._probed: dict[int, tuple[float, float]] = {}
 
     def unthrottled(self) -> int | None:
@@ -535,7 +550,8 @@ class _Probes:
         )
 
     def _has_settled(self, executions: int) -> bool:
-        (watts, _), (last, of_last) = self._end(executions), self._end(self._longest)
+        (watts, _) = self._end(executions)
+        (last, of_last) = self._end(self._longest)
         both = math.sqrt(2) * of_last  # the error of the shorter would count its rise as scatter
         return abs(watts - last) <= max(SETTLED * last, STANDARD_ERRORS * both)
 
@@ -550,7 +566,8 @@ def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -
     if len(watts) < PROBES:
         return None
     late = watts[since_us >= np.median(since_us)]
-    highest, lowest = float(np.median(late)), float(watts.min())
+    highest = float(np.median(late))
+    lowest = float(watts.min())
     scatter = MAD_TO_SIGMA * float(np.median(np.abs(late - highest)))
     if highest - lowest < LEAST_RISE * scatter:
         return None
@@ -559,7 +576,8 @@ def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -
         rest_w, rise_w, log_lag = solution
         return rest_w + rise_w * read_share(since_us, window_us, math.exp(log_lag)) - watts
 
-    shortest, longest = math.log(window_us / 1000), math.log(float(since_us.max()))
+    shortest = math.log(window_us / 1000)
+    longest = math.log(float(since_us.max()))
     start = lowest, highest - lowest, math.log(window_us / 4)
     bounds = [-math.inf, 0.0, shortest], [math.inf, math.inf, longest]
     solved = least_squares(
@@ -581,7 +599,8 @@ def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
 
 def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int, bool]:
     """Write the tables, each whole or not at all; return the number of readings, and whether there are clock pairs."""
-    paired, readings = list[tuple[int, int, int]](), list[tuple[int, float]]()
+    paired = list[tuple[int, int, int]]()
+    readings = list[tuple[int, float]]()
     for _, train in course.trains:
         paired += train.pairs
         readings += train.readings
@@ -643,7 +662,8 @@ def _executions(course: _Course, kernels: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for run, (place, train) in enumerate(course.trains):
         those = np.array(course.trained[place])
-        turns, count = np.arange(len(train.executions) // len(those)), len(train.executions)
+        turns = np.arange(len(train.executions) // len(those))
+        count = len(train.executions)
         # executions of each kernel in a turn, and those of them before each
         each = np.array([np.sum(those == one) for one in those])
         within = np.array([np.sum(those[:before] == one) for before, one in enumerate(those)])

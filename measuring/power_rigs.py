@@ -35,7 +35,11 @@ from .machine import TOOLS, Tool, output_of, parse_reading, smi_id, vendor
 from .rows import Row, described
 from .timing import Call
 
-AMDSMI, HWMON, AMD_SMI, ROCM_SMI, NVML = "amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml"
+AMDSMI = "amdsmi"
+HWMON = "hwmon"
+AMD_SMI = "amd-smi"
+ROCM_SMI = "rocm-smi"
+NVML = "nvml"
 SIMULATED = "simulated"
 INTERVAL_US: Final[Mapping[str, float]] = {
     AMDSMI: 1e3,
@@ -110,9 +114,13 @@ class Sampler:
     def __init__(
         self, read: Callable[[], Power], period_us: float, clock: Clock = time.time_ns
     ) -> None:
-        self._read, self._period_s, self._clock = read, period_us / 1e6, clock
-        self._readings, self._error = list[tuple[int, float]](), ""
-        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._read = read
+        self._period_s = period_us / 1e6
+        self._clock = clock
+        self._readings = list[tuple[int, float]]()
+        self._error = ""
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
@@ -129,7 +137,8 @@ class Sampler:
                 )
             self._stop.wait(min(self._period_s / 10, 0.01))
         with self._lock:
-            taken, self._readings = self._readings, []
+            taken = self._readings
+            self._readings = []
         return taken
 
     def close(self) -> None:
@@ -139,7 +148,8 @@ class Sampler:
 
     def _sample(self) -> None:
         while not self._stop.is_set():
-            begun, started = self._clock(), time.monotonic()
+            begun = self._clock()
+            started = time.monotonic()
             try:
                 readings = self._read()
             except Exception as error:  # whatever it is, the thread that waits for readings says it
@@ -288,8 +298,11 @@ class TorchRig:
     def __init__(
         self, backend: Backend, read: Callable[[], Power], interval_us: float, seed: int
     ) -> None:
-        self.backend, self.interval_us, self._seed = backend, interval_us, seed
-        self.gpu_name, self.limit_w = backend.gpu_name, None
+        self.backend = backend
+        self.interval_us = interval_us
+        self._seed = seed
+        self.gpu_name = backend.gpu_name
+        self.limit_w = None
         self._sampler = Sampler(read, interval_us)
         self._calls = list[Call]()
 
@@ -377,16 +390,22 @@ DRIFT = 50e-6
 MODEL: Final = "MI300X"
 EFFICIENCY: Final = 0.45  # share of the peaks that kernels reach
 LAUNCH_US: Final = constant("launch.tuned_product").value
-IDLE_W, COMPUTE_W, HBM_W = 80.0, 640.0, 190.0
+IDLE_W = 80.0
+COMPUTE_W = 640.0
+HBM_W = 190.0
 IDLE_OF_W: Final = {"xcd": 40.0, "iod": 28.0, "hbm": 12.0}
 IOD_SHARE: Final = (0.1, 0.6)
 """Of the power besides HBM's: of a kernel that only computes, and of one that only moves data."""
 STEP_US: Final = 8.0  # latency of a step of a collective; an all-reduce has two
 FILL_US: Final = 20.0  # a kernel as long as this draws half of what a long one does
-LAG_US, CONTROLLER_US = 400.0, 6000.0
+LAG_US = 400.0
+CONTROLLER_US = 6000.0
 """Time constants of the power behind the activity, and of the controller's average."""
 WARM: Final = (1.3, 1.1, 1.03)  # how much slower the first executions are
-JITTER, DISTURBED, SLOWDOWN, NOISE = 0.02, 0.1, (1.3, 2.0), 0.01
+JITTER = 0.02
+DISTURBED = 0.1
+SLOWDOWN = (1.3, 2.0)
+NOISE = 0.01
 """Scatter of the runs' times, share of slower runs and by how much, scatter of a reading."""
 READ_US: Final = 6.0  # median delay of a read of the counter
 
@@ -407,8 +426,11 @@ class SimulatedGPU:
     """
 
     def __init__(self, interval_us: float, seed: int) -> None:
-        self.interval_us, self._seed, self._now_us = interval_us, seed, 0.0
-        self.gpu_name, self.loads = MODEL, list[Load]()
+        self.interval_us = interval_us
+        self._seed = seed
+        self._now_us = 0.0
+        self.gpu_name = MODEL
+        self.loads = list[Load]()
         self.limit_w = float(find(MODEL).tdp_w or np.inf)
 
     def use(self, *kernels: tuple[Row, int]) -> None:
@@ -508,7 +530,8 @@ def load_of(row: Row, repeats: int) -> Load:
     """Return the load of so many launches of a kernel back to back. Raises DataError: its work is unknown."""
     gpu = find(MODEL)
     work = work_of(pd.DataFrame([row]))
-    flops, bytes_moved = float(work.flops[0]), float(work.bytes[0])
+    flops = float(work.flops[0])
+    bytes_moved = float(work.bytes[0])
     if not np.isfinite(bytes_moved):
         raise DataError(f"the work of {described(row)} is unknown: it cannot be simulated")
     compute_us = 0.0

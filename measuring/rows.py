@@ -109,7 +109,8 @@ def suite_rows(
 
 def operators(families: Sequence[str] | None) -> set[str]:
     """Return the operators of some families, or of all; what is neither a family nor an operator is refused."""
-    chosen, every = set[str](), set(itertools.chain.from_iterable(FAMILIES.values()))
+    chosen = set[str]()
+    every = set(itertools.chain.from_iterable(FAMILIES.values()))
     for name in FAMILIES if families is None else families:
         if name not in FAMILIES and name not in every:
             raise ParameterError("op", f"must be among {', '.join(FAMILIES)}, got {name!r}")
@@ -159,7 +160,9 @@ def _complete(row: Row, ranks: int) -> Row:
     if row.get("n") == 0:
         row["n"] = row["m"]
     if row["op"] == "conv":
-        side, filters, stride = row["in_h"], row["fil_h"], row["stride_h"]
+        side = row["in_h"]
+        filters = row["fil_h"]
+        stride = row["stride_h"]
         pad = filters // 2
         out = (side + 2 * pad - filters) // stride + 1
         sizes = {
@@ -238,8 +241,10 @@ def read_shapes(
         if read:
             notes = (*notes, of_rows(decimal_commas(read), len(frame), (str(path),)))
     chosen = operators(families) if families else None
-    rows, refused = list[Row](), []
-    keys, repeated = set[tuple[tuple[str, Any], ...]](), list[str]()
+    rows = list[Row]()
+    refused = []
+    keys = set[tuple[tuple[str, Any], ...]]()
+    repeated = list[str]()
     kernels = {*DIMENSIONS, *WORDS, *_TAKEN}
     foreign = few(name for name in map(str, frame) if name.lower() in given and name not in kernels)
     for cells in frame.to_dict("records"):
@@ -327,7 +332,8 @@ class UserFunction:
             raise ParameterError(
                 "function", f"must be module:function, got {name!r}: write e.g. mykernels:gemm"
             )
-        self.name, self._function = name, _imported(module, attribute)
+        self.name = name
+        self._function = _imported(module, attribute)
         try:
             self._parameters = inspect.signature(self._function).parameters
         except ValueError as error:

@@ -78,7 +78,9 @@ _OUT_OF_MEMORY = re.compile(
 MOST_VISITS = 12
 """Visits of a row and pass from which a budget buys no more: the interval of their median has a
 quarter of its width with three."""
-PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
+PLAN = "plan.json"
+VISITS = "visits.jsonl"
+PARTS = "parts.jsonl"
 SUFFIX = ".journal"  # files of a journal, and what ends the name of its folder
 Entry = dict[str, Any]
 Progress = Callable[[int, int, str, float], None]
@@ -232,7 +234,8 @@ class Journal:
         """
         path = self.folder / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines, steps = text.splitlines(), []
+        lines = text.splitlines()
+        steps = []
         for number, line in enumerate(lines, start=1):
             try:
                 step = json.loads(line)
@@ -299,7 +302,9 @@ class Session:
         course = _Course(self.clock, budget_seconds, progress)
         taken = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
         todo = [step for step in self.plan.steps() if step not in taken]
-        self.ended, self.lost, self.limits_s = DONE, "", None
+        self.ended = DONE
+        self.lost = ""
+        self.limits_s = None
         try:
             self.ended = self._course(
                 todo,
@@ -351,7 +356,8 @@ class Session:
         if not places:
             return
         number = {place: index for index, place in enumerate(dict.fromkeys(places))}
-        samples, rule = [entry["samples_us"] for entry in self.visits], self.plan.rule
+        samples = [entry["samples_us"] for entry in self.visits]
+        rule = self.plan.rule
         rows = [number[place] for place in places]
         width = half_widths(
             row_statistics(
@@ -386,7 +392,8 @@ class Session:
     def _measured(self, step: Step, rule: Rule) -> list[Entry]:
         """Visit a row on every device."""
         campaign, turn, index = step
-        row, entries = self.plan.rows[index], []
+        row = self.plan.rows[index]
+        entries = []
         self.bench.use(self.plan.devices[0], row)
         call = self.bench.build(row, self.plan.seed + index)
         for device in self.plan.devices:
@@ -460,7 +467,8 @@ class _Course:
     progress: Progress | None
 
     def __post_init__(self) -> None:
-        self.started, self.made = self.clock(), 0
+        self.started = self.clock()
+        self.made = 0
 
     def left(self) -> float | None:
         """Return the rest of the budget, seconds."""
@@ -511,7 +519,8 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     frame["place"] = frame["device"].map(place)
     keys = ["pass", "row", "place"]
     order = frame.groupby(keys, sort=True).ngroup().to_numpy()
-    samples, rule = [entry["samples_us"] for entry in visits], plan.rule
+    samples = [entry["samples_us"] for entry in visits]
+    rule = plan.rule
     numbers = row_statistics(
         samples,
         order,
@@ -528,7 +537,8 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
             kernels.append(" ".join([plan.function, *(f"{key}={value}" for key, value in labels)]))
         named = {"kernel": kernels}
     by_row = frame.groupby(order)
-    calls, late = by_row["calls"].median(), by_row["late"].sum() / by_row["taken"].sum()
+    calls = by_row["calls"].median()
+    late = by_row["late"].sum() / by_row["taken"].sum()
     sample_us = calls * numbers["duration_us"]
     clock_share = by_row["clock_us"].median() / sample_us.where(sample_us > 0)
     ended = by_row["ended"].agg(

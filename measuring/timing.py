@@ -79,8 +79,11 @@ class HostTimer:
     def __init__(
         self, flush: Call | None = None, clock: Callable[[], int] = time.perf_counter_ns
     ) -> None:
-        self._flush, self._clock, self.cold = flush, clock, flush is not None
-        self.most_calls, self.late = MOST_CALLS, 0
+        self._flush = flush
+        self._clock = clock
+        self.cold = flush is not None
+        self.most_calls = MOST_CALLS
+        self.late = 0
         steps = np.diff(np.array([clock() for _ in range(_READINGS)], dtype=np.float64))
         # a reading costs the clock's finest step at least
         finest = [*steps[steps > 0]] or [0.0]
@@ -88,7 +91,9 @@ class HostTimer:
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
-        clock, flush, taken = self._clock, self._flush, np.empty(count)
+        clock = self._clock
+        flush = self._flush
+        taken = np.empty(count)
         repeated = range(calls)
         for index in range(count):
             if flush is not None:
@@ -123,9 +128,15 @@ class EventTimer:
         hold: Callable[[float], None] | None = None,
         flush: Call | None = None,
     ) -> None:
-        self._event, self._synchronize, self._hold, self._flush = event, synchronize, hold, flush
-        self.cold, self.most_calls, self.late = flush is not None, MOST_QUEUED_CALLS, 0
-        self._enqueue_us, self._stretch = 50.0, 1.0
+        self._event = event
+        self._synchronize = synchronize
+        self._hold = hold
+        self._flush = flush
+        self.cold = flush is not None
+        self.most_calls = MOST_QUEUED_CALLS
+        self.late = 0
+        self._enqueue_us = 50.0
+        self._stretch = 1.0
         self.cost_us = max(float(np.median(self.samples(lambda: None, 50))), EVENT_STEP_US)
         self.late = 0
 
@@ -157,7 +168,8 @@ class EventTimer:
         """Hold the queue; return what measures, once the device is done, how much longer it was held than that."""
         if self._hold is None:
             return lambda: 1.0
-        begin, end = self._event(), self._event()
+        begin = self._event()
+        end = self._event()
         begin.record()
         self._hold(microseconds / self._stretch)
         end.record()
@@ -182,8 +194,12 @@ def calls_per_sample(timer: Timer, call: Call) -> int:
     return calls
 
 
-INTERVAL, TIME, REPEATS = "interval", "time", "repeats"  # what ends a visit
-DIFFER, UNFINISHED = "rounds differ", "unfinished"
+# what ends a visit
+INTERVAL = "interval"
+TIME = "time"
+REPEATS = "repeats"
+DIFFER = "rounds differ"
+UNFINISHED = "unfinished"
 # what the column `stopped_by` says of a row (see `session`)
 ENDINGS = (
     INTERVAL,
@@ -272,8 +288,10 @@ def visit(
     time that warming up may, it is the first sample.
     """
     timer.samples(call, 1)
-    started, patience = clock(), rule.seconds * WARMUP_SHARE
-    late, second = timer.late, timer.samples(call, 1)
+    started = clock()
+    patience = rule.seconds * WARMUP_SHARE
+    late = timer.late
+    second = timer.samples(call, 1)
     if clock() - started >= patience:
         samples, ended = _repeat(
             timer,
@@ -332,11 +350,14 @@ def warm_up(
     At least `WARMUP_SECONDS` (or `seconds`, if that is less), at most `seconds`. Returns the number
     of samples taken, and whether the times became stable.
     """
-    started, dropped, before = clock(), 0, np.inf
+    started = clock()
+    dropped = 0
+    before = np.inf
     while True:
         now = float(np.median(timer.samples(call, WINDOW, calls)))
         dropped += WINDOW
-        stable, spent = abs(now - before) <= STABLE * before < np.inf, clock() - started
+        stable = abs(now - before) <= STABLE * before < np.inf
+        spent = clock() - started
         if (stable and spent >= min(WARMUP_SECONDS, seconds)) or spent >= seconds:
             return dropped, stable
         before = now
@@ -344,7 +365,8 @@ def warm_up(
 
 def half_width(samples: FloatArray, level: float) -> float:
     """Return the wider half of the interval of the median, relative to the median; inf for too few samples."""
-    (rank,), median = interval_ranks(np.array([len(samples)]), level), float(np.median(samples))
+    (rank,) = interval_ranks(np.array([len(samples)]), level)
+    median = float(np.median(samples))
     if not (rank > 0 and median > 0):
         return np.inf
     ordered = np.sort(samples)
@@ -364,12 +386,14 @@ def _repeat(
     first: Sequence[FloatArray] = (),
 ) -> tuple[FloatArray, str]:
     """Sample until the rule says stop, the `first` samples taken since `started`; return all and what ended them."""
-    parts, taken = list(first), sum(map(len, first))
+    parts = list(first)
+    taken = sum(map(len, first))
     begun = started if taken else clock()
     while True:
         enough = taken >= rule.least_of_visit
         limit = rule.seconds * (1.0 if enough else rule.patience)
-        left, sampled = limit - (clock() - started), clock() - begun
+        left = limit - (clock() - started)
+        sampled = clock() - begun
         if enough and sampled >= rule.least_seconds:
             samples = np.concatenate(parts)
             if half_width(samples, rule.level) <= rule.precision:
@@ -400,7 +424,8 @@ def row_statistics(
     samples = np.concatenate([np.asarray(part, dtype=np.float64) for part in samples_us])
     visits = np.repeat(np.arange(len(sizes)), sizes)
     kept = mad_filter(samples, threshold, groups=visits).kept
-    samples, visits = samples[kept], visits[kept]
+    samples = samples[kept]
+    visits = visits[kept]
     pooled = median_intervals(samples, numbers[visits], level)
     # of all visits: the filter keeps the median's neighbours
     medians = pd.Series(samples).groupby(visits).median()
@@ -410,7 +435,8 @@ def row_statistics(
     # of one visit alone the samples tell, of several the wider of both
     low = pooled["lower"].where(alone, np.minimum(pooled["lower"], between["lower"]))
     high = pooled["upper"].where(alone, np.maximum(pooled["upper"], between["upper"]))
-    low, high = low.clip(upper=duration), high.clip(lower=duration)
+    low = low.clip(upper=duration)
+    high = high.clip(lower=duration)
     has_interval = duration.gt(0) & low.notna() & high.notna()
     return pd.DataFrame(
         {

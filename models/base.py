@@ -91,7 +91,9 @@ class DroppedColumns(UserWarning):
     """
 
     def __init__(self, model: str, constant: list[str], copies: list[str]) -> None:
-        self.model, self.constant, self.copies = model, constant, copies
+        self.model = model
+        self.constant = constant
+        self.copies = copies
         kinds = (("constant", constant), ("a copy of an earlier one", copies))
         said = " and ".join(f"{few(names)} ({kind})" for kind, names in kinds if names)
         super().__init__(visible(f"{model} leaves out columns that add nothing: {said}"))
@@ -265,8 +267,10 @@ class _BlasOfProcess:
     """
 
     def __init__(self, libraries: Sequence[Any]) -> None:
-        self._libraries, self._before = libraries, list[int]()
-        self._lock, self._inside = threading.Lock(), 0
+        self._libraries = libraries
+        self._before = list[int]()
+        self._lock = threading.Lock()
+        self._inside = 0
 
     def __enter__(self) -> None:
         with self._lock:

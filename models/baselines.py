@@ -217,7 +217,8 @@ class Affine(_RelativeL1):
         y_unit = float(np.median(y))
         x_unit = float(np.mean(np.abs(x))) or 1.0
         a, b = _nearest_line(np.stack([y_unit / y, (x / x_unit) * (y_unit / y)]))
-        self.intercept_, self.ratio_ = float(a * y_unit), float(b * y_unit / x_unit)
+        self.intercept_ = float(a * y_unit)
+        self.ratio_ = float(b * y_unit / x_unit)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -350,7 +351,9 @@ class AdditiveTime(PositiveRegressor):
     def __init__(
         self, columns: Sequence[str] | None = None, *, by: str | None = None, min_rows: int = 30
     ) -> None:
-        self.columns, self.by, self.min_rows = columns, by, min_rows
+        self.columns = columns
+        self.by = by
+        self.min_rows = min_rows
 
     @one_blas_thread
     def fit(self, X: Any, y: Any) -> Self:

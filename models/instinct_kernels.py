@@ -36,7 +36,8 @@ KEYS: Final = ("device", "op", "direction", "format")
 _TILE: Final = 256.0
 _DIRECTIONS: Final = {"": "forward", "backward": "backward"}
 _SCALED: Final = {"": "tensor", "tensor": "tensor", "1x128": "block"}
-_MOVED_FROM, _MOVED_TO = "MI300X", "MI355X"
+_MOVED_FROM = "MI300X"
+_MOVED_TO = "MI355X"
 _BEYOND: Final = 1e-6  # of a size's logarithm: the rounding of a limit
 
 
@@ -161,7 +162,8 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         Of the intervals.
     """
     us, lower, upper = (np.full(len(rows), np.nan) for _ in range(3))
-    basis, reasons = [""] * len(rows), [""] * len(rows)
+    basis = [""] * len(rows)
+    reasons = [""] * len(rows)
     keys = described(rows)
     for key, places in each_kind(keys):
         of_kind = rows.iloc[places].reset_index(drop=True)
@@ -173,7 +175,8 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         usable = _usable(key[1], of_kind)
         for place in places[~usable]:
             reasons[place] = "a window, or queries unlike the keys in number, was not measured"
-        of_kind, places = of_kind[usable].reset_index(drop=True), places[usable]
+        of_kind = of_kind[usable].reset_index(drop=True)
+        places = places[usable]
         if not len(places):
             continue
         measured_on = _MOVED_FROM if kind.moved else key[0]
@@ -187,7 +190,8 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         factor, spread = kind.moved or (1.0, 0.0)
         width = np.hypot(z * deviation, NormalDist().inv_cdf((1.0 + level) / 2.0) * spread)
         us[places] = factor * np.exp(mean) * work
-        lower[places], upper[places] = us[places] * np.exp(-width), us[places] * np.exp(width)
+        lower[places] = us[places] * np.exp(-width)
+        upper[places] = us[places] * np.exp(width)
         outside = (inputs < kind.lower - _BEYOND) | (inputs > kind.upper + _BEYOND)
         beyonds = np.any(outside, axis=1).tolist()
         for place, group, beyond in zip(places.tolist(), groups, beyonds, strict=True):

@@ -20,7 +20,9 @@ LEVELS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 _LAW_VARIANCE: Final = 1.0  # of each coefficient of the law, sizes standardised: as good as free
 _SAMPLE: Final = 200  # shapes by which the lengths are chosen
 _ROUNDS: Final = 25  # of the search for them
-_LENGTH, _LENGTH_SPREAD, _NOISE = 0.7, 1.0, -4.0
+_LENGTH = 0.7
+_LENGTH_SPREAD = 1.0
+_NOISE = -4.0
 """Of the priors of the logarithms: lengths over the deviation of a size, and the noise."""
 
 
@@ -69,7 +71,8 @@ def fit_process(
     ``settings`` are searched for where none are given: they maximise the likelihood times their
     priors, of at most 200 shapes drawn.
     """
-    means, scales = inputs.mean(axis=0), inputs.std(axis=0) + 1e-9
+    means = inputs.mean(axis=0)
+    scales = inputs.std(axis=0) + 1e-9
     standard = (inputs - means) / scales
     middle = float(np.median(outputs))
     rest = outputs - middle
@@ -88,7 +91,8 @@ def out_of_fold(
     Whole groups are left out, numbers of shape (n,); the settings are searched for without them.
     """
     names = np.random.default_rng(1).permutation(np.unique(groups))
-    errors, over = np.zeros(len(outputs)), np.zeros(len(outputs))
+    errors = np.zeros(len(outputs))
+    over = np.zeros(len(outputs))
     for fold in range(min(folds, len(names))):
         left_out = np.isin(groups, names[fold::folds])
         process = fit_process(inputs[~left_out], outputs[~left_out])
@@ -103,7 +107,8 @@ def _searched(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
 
     if len(outputs) > _SAMPLE:
         sample = np.random.default_rng(0).permutation(len(outputs))[:_SAMPLE]
-        inputs, outputs = inputs[sample], outputs[sample]
+        inputs = inputs[sample]
+        outputs = outputs[sample]
 
     def loss(settings: FloatArray) -> float:
         try:

@@ -29,7 +29,9 @@ from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, Tree
 from ..errors import ArtifactError
 from .learners import Boosted
 
-STATE, BLOCK = "state.json", "arrays.bin"  # members of the file
+# members of the file
+STATE = "state.json"
+BLOCK = "arrays.bin"
 MOST_BYTES: Final = 2**28
 """Largest content of a saved estimator, decompressed, and most bytes of all arrays that it is made of."""
 _MOST_ITEMS: Final = 2**22  # objects of JSON: each takes some hundred bytes of memory
@@ -151,7 +153,8 @@ class _Writer:
 
     def __init__(self, saved: str) -> None:
         self.block = bytearray()
-        self._saved, self._places = saved, dict[tuple[str, bytes], int]()
+        self._saved = saved
+        self._places = dict[tuple[str, bytes], int]()
 
     def plain(self, item: Any) -> Any:
         if item is None or type(item) in (bool, int, str):
@@ -243,7 +246,8 @@ class _Reader:
     """The way back; every place, shape and index is checked."""
 
     def __init__(self, block: bytes) -> None:
-        self._block, self._left = block, MOST_BYTES
+        self._block = block
+        self._left = MOST_BYTES
 
     def value(self, item: Any) -> Any:
         if isinstance(item, list):

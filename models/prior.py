@@ -66,7 +66,9 @@ class Corrected(PositiveRegressor):
     def __init__(
         self, column: str | int = 0, columns: Sequence[str] = (), *, penalty: float = 3.0
     ) -> None:
-        self.column, self.columns, self.penalty = column, columns, penalty
+        self.column = column
+        self.columns = columns
+        self.penalty = penalty
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,)."""
@@ -141,8 +143,10 @@ class Smooth(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to X of shape (n_samples, n_features) and y of shape (n_samples,)."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        self.centre_, self.offset_ = X.mean(axis=0), float(np.median(y))
-        self.rows_, best = X - self.centre_, -np.inf
+        self.centre_ = X.mean(axis=0)
+        self.offset_ = float(np.median(y))
+        self.rows_ = X - self.centre_
+        best = -np.inf
         spreads, noises = (
             grid.ravel()[:, None] ** 2 for grid in np.meshgrid(self.SPREADS, self.NOISES)
         )
@@ -159,7 +163,9 @@ class Smooth(RegressorMixin, BaseEstimator):
                 evidence = -(turned**2 / variances + np.log(variances)).sum(axis=1) / 2 + liked
                 evidence -= (np.log(length / 6.0) / 0.7) ** 2 / 2
                 if (at := int(np.argmax(evidence))) >= 0 and evidence[at] > best:
-                    best, self.length_, self.slope_ = evidence[at], length, slope
+                    best = evidence[at]
+                    self.length_ = length
+                    self.slope_ = slope
                     self.coef_ = spreads[at] * (vectors @ (turned / variances[at]))
         return self
 

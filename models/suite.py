@@ -380,7 +380,8 @@ class _DefaultSuite:
         return Pooled(parts, cv=folds, random_state=self.seed)
 
     def _add_transfer(self) -> None:
-        data, seed = self.data, self.seed
+        data = self.data
+        seed = self.seed
         shapes = list(data.shape_columns)
         host_time = AdditiveTime([data.host_time], by="op=")
         mean = PrecisionTransfer(_shape(data, seed), host_time, shape_columns=shapes)

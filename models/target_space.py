@@ -96,7 +96,8 @@ class RelativeError(_Wrapper):
     """
 
     def __init__(self, regressor: Any = None, *, floor: float | None = None) -> None:
-        self.regressor, self.floor = regressor, floor
+        self.regressor = regressor
+        self.floor = floor
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None
@@ -157,7 +158,8 @@ class LogTarget(_Wrapper):
     """
 
     def __init__(self, regressor: Any = None, *, smearing: bool = False) -> None:
-        self.regressor, self.smearing = regressor, smearing
+        self.regressor = regressor
+        self.smearing = smearing
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None

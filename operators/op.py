@@ -118,7 +118,8 @@ def of_variant(row: Row, possible: Mapping[str, Any]) -> Any:
 Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
 RUN = "run"  # column that numbers the repeats of a problem where each is to be a separate row
-CACHE, COLD = "cache", "cold"
+CACHE = "cache"
+COLD = "cold"
 """Column that says whether the cache held other data before each call (`COLD`); a call from memory
 is another problem than one from the cache. Whatever else stands there, and nothing, means a warm
 cache."""
@@ -391,7 +392,8 @@ def _multiplied(a: str, b: str) -> str:
 
 def _of_both(frame: pd.DataFrame, name: str, make: Callable[[str, str], str]) -> np.ndarray:
     """Return what is made of ``dtype_a`` and another precision of each row; asked once for those that are equal."""
-    (codes, words), (others, second) = coded(frame, "dtype_a"), coded(frame, name)
+    (codes, words) = coded(frame, "dtype_a")
+    (others, second) = coded(frame, name)
     made = []
     for a in words:
         made.append([make(str(a), str(b)) for b in second])

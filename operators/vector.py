@@ -52,7 +52,8 @@ class VectorWork:
         `written` being rows for a reduction, else rows cols.
         """
         rows, cols = numbers(frame, "rows", "cols")
-        a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
+        a = element_bytes(frame, "dtype_a")
+        out = element_bytes(frame, "dtype_out")
         written = rows if self.reduces else rows * cols
         read = self.inputs * rows * cols + self.parameters * cols + self.row_parameters * rows
         return read * a + self.outputs * written * out

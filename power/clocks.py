@@ -136,7 +136,8 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
 def constant_offset(pairs: pd.DataFrame) -> Clocks:
     """Return the offset of the first pair, assumed constant."""
     checked = check_clock_pairs(pairs)
-    first, last = checked.iloc[0], checked.iloc[-1]
+    first = checked.iloc[0]
+    last = checked.iloc[-1]
     half = float(first["delay_ns"]) / 2
     return replace(
         one_clock(int(first["gpu_ns"]), int(last["gpu_ns"])),
@@ -170,9 +171,12 @@ def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
     gpu, cpu, delay = _relative(pairs)
     shortest = max(float(np.median(delay[kept])) / 10, 1.0)
-    x, y, sigma = gpu[kept], (cpu - gpu)[kept], np.maximum(delay[kept], shortest) / np.sqrt(12)
+    x = gpu[kept]
+    y = (cpu - gpu)[kept]
+    sigma = np.maximum(delay[kept], shortest) / np.sqrt(12)
     weight = sigma**-2.0
-    middle, level = np.average(x, weights=weight), np.average(y, weights=weight)
+    middle = np.average(x, weights=weight)
+    level = np.average(y, weights=weight)
     gain, error, worse = _gain(x - middle, y - level, weight)
     residual = y - level - gain * (x - middle)
     residual_ns = largest_residual_ns = np.nan
@@ -204,8 +208,10 @@ def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     prior counts as one observation of slope 1; what contradicts the line, or the prior, makes all
     errors of the pairs grow.
     """
-    information, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
-    gain, worse = 0.0, 1.0
+    information = float(weight @ x**2)
+    prior = USUAL_DRIFT**-2.0
+    gain = 0.0
+    worse = 1.0
     for _ in range(2):  # the second time with the errors of the first
         gain = float(weight @ (x * y)) / (information + prior * worse**2)
         missed = float(weight @ (y - gain * x) ** 2) + gain**2 * prior
@@ -237,7 +243,8 @@ class Measured:
         says.
         """
         runs = self.executions[self.executions["kernel"].eq(kernel)].groupby("run")
-        starts, ends = runs["start_ns"].min().to_numpy(), runs["end_ns"].max().to_numpy()
+        starts = runs["start_ns"].min().to_numpy()
+        ends = runs["end_ns"].max().to_numpy()
         due = float((ends - starts).sum()) / 1e3 / self.interval_us
         read = np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)
         lacks = due - float(read.sum())
@@ -276,7 +283,8 @@ def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) ->
     ).sort_index()
     gpu_ns = power.index.to_numpy()
     times = clocks.to_cpu_ns(gpu_ns)
-    first, last = int(executions["start_ns"].iloc[0]), int(executions["end_ns"].iloc[-1])
+    first = int(executions["start_ns"].iloc[0])
+    last = int(executions["end_ns"].iloc[-1])
     if times[-1] < first or times[0] > last:
         raise DataError(
             "no reading of the power log falls between the first execution and the last: are "

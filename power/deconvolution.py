@@ -79,10 +79,12 @@ def windows(
     so is one that ends after its run, since power falls to idle at its pace. The first
     `warm` executions of a run warm up.
     """
-    start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
+    start = executions["start_ns"].to_numpy()
+    end = executions["end_ns"].to_numpy()
     place = np.searchsorted(start, times_ns, side="right") - 1
     inside = (place >= 0) & (times_ns <= end[place])
-    reading, place = np.flatnonzero(inside), place[inside]
+    reading = np.flatnonzero(inside)
+    place = place[inside]
     touched = covered_share(times_ns[reading], others, window_ns) > _NONE
     began = executions["run_start_ns"].to_numpy()[place]
     earlier = np.searchsorted(end, times_ns[reading] - window_ns, side="right")
@@ -140,8 +142,10 @@ def deconvolve(
     runs = np.unique(equations.run)
     if len(runs) < _LEAST_RUNS:
         return None
-    A, scale = equations.shares, float(np.mean(power_w[equations.reading]))
-    y, n = power_w[equations.reading] / scale, len(equations.reading)
+    A = equations.shares
+    scale = float(np.mean(power_w[equations.reading]))
+    y = power_w[equations.reading] / scale
+    n = len(equations.reading)
     smooth, prior = _penalties(A.shape[1], equations.cells)
     fold = np.random.default_rng(seed).permutation(len(runs)) % FOLDS
     of_reading = fold[np.searchsorted(runs, equations.run)]
@@ -180,7 +184,8 @@ def _penalties(columns: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the quadratic forms of roughness and of the prior on executions that warm up, each (columns, columns)."""
     # (cells - order, cells)
     first, second = (np.diff(np.eye(cells), n=order, axis=0) for order in (1, 2))
-    smooth, prior = np.zeros((columns, columns)), np.zeros((columns, columns))
+    smooth = np.zeros((columns, columns))
+    prior = np.zeros((columns, columns))
     smooth[:cells, :cells] = second.T @ second + SLOPE * first.T @ first
     warm = np.arange(cells, columns - 1)
     prior[warm, warm] = WARM_PRIOR**2
@@ -192,7 +197,8 @@ def _errors_left_out(
     A: np.ndarray, y: np.ndarray, left_out: np.ndarray, smooth: np.ndarray, prior: np.ndarray
 ) -> np.ndarray:
     """Return the mean squared error on the readings left out, for each strength."""
-    gram, right = A[~left_out].T @ A[~left_out] + prior, A[~left_out].T @ y[~left_out]
+    gram = A[~left_out].T @ A[~left_out] + prior
+    right = A[~left_out].T @ y[~left_out]
     solutions = (np.linalg.solve(gram + strength * smooth, right) for strength in STRENGTHS)
     return np.array([np.mean((y[left_out] - A[left_out] @ x) ** 2) for x in solutions])
 

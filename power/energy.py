@@ -131,7 +131,8 @@ def find_pauses(
     if not window_ns:
         return Pauses(np.ones(len(reading)), np.array([], dtype=int))
     share = covered_share(times_ns, executions, window_ns)
-    first, last = executions["start_ns"].iloc[0], executions["end_ns"].iloc[-1]
+    first = executions["start_ns"].iloc[0]
+    last = executions["end_ns"].iloc[-1]
     outside = share <= _NO_PAUSE
     between = outside & (times_ns > first) & (times_ns < last)
     return Pauses(
@@ -178,8 +179,10 @@ def kernel_energy(
     weight, so no replicate looks at a reading.
     """
     A = design(phase)
-    runs, terms = len(times_us), A.shape[1]
-    gram, right = np.zeros((runs, terms, terms)), np.zeros((runs, terms))
+    runs = len(times_us)
+    terms = A.shape[1]
+    gram = np.zeros((runs, terms, terms))
+    right = np.zeros((runs, terms))
     np.add.at(gram, run, A[:, :, None] * A[:, None, :])
     np.add.at(right, run, A * power_w[:, None])
 
@@ -220,7 +223,9 @@ def _means(weights: np.ndarray, gram: np.ndarray, right: np.ndarray) -> np.ndarr
 def _medians(weights: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return the weighted median time of each weighting, the mean of the two middle ones where they tie."""
     order = np.argsort(times, kind="stable")
-    reached, ordered = np.cumsum(weights[:, order], axis=1), times[order]
+    reached = np.cumsum(weights[:, order], axis=1)
+    ordered = times[order]
     half = weights.sum(axis=1, keepdims=True) / 2
-    lower, upper = (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)
+    lower = (reached >= half).argmax(axis=1)
+    upper = (reached > half).argmax(axis=1)
     return (ordered[lower] + ordered[upper]) / 2

@@ -21,11 +21,13 @@ from scipy.stats import linregress
 from .logs import TOTAL
 from .profile import KernelPower
 
-LATENCY, BANDWIDTH = "latency-bound", "bandwidth-bound"
+LATENCY = "latency-bound"
+BANDWIDTH = "bandwidth-bound"
 LEAST_GROWTH: Final = (
     0.5  # a collective whose time grows with less than this power of its size is bound by latency
 )
-LEAST_CORRELATION, MOST_P = 0.9, 0.05
+LEAST_CORRELATION = 0.9
+MOST_P = 0.05
 """A component's power follows throughput where they correlate by the first or more, by chance at most in the second."""
 LEAST_PEAK: Final = 0.5
 """Kernels complement each other only where each draws so much of the most that any draws, of a separate component."""
@@ -110,10 +112,12 @@ def _watts(one: KernelPower) -> dict[str, float]:
 
 
 def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
-    facts, parts = one.facts, _watts(one)
+    facts = one.facts
+    parts = _watts(one)
     whole = parts.pop(TOTAL, math.nan)
     dominant = max(parts, key=lambda name: parts[name], default="")
-    bound, growth = facts.bound, math.nan
+    bound = facts.bound
+    growth = math.nan
     fitted = collectives[collectives["collective"].eq(facts.collective)]
     if facts.bytes > 0 and len(fitted):
         growth = facts.bytes / (facts.bytes + float(fitted["half_bytes"].iloc[0]))
@@ -154,9 +158,11 @@ def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
 
 def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
     """Return the line of each component's power over throughput; kernels without operations are left out."""
-    rows, computing = [], tflops > 0
+    rows = []
+    computing = tflops > 0
     for name in watts:
-        x, y = tflops[computing], watts[name].to_numpy()[computing]
+        x = tflops[computing]
+        y = watts[name].to_numpy()[computing]
         if len(x) < 3 or np.ptp(x) == 0:
             continue
         line = linregress(x, y)
@@ -171,9 +177,12 @@ def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
 
 def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs of kernels that load different components, those with the least joint power first."""
-    rows, share = [], (watts / watts.max()).fillna(0.0).to_numpy()  # (kernels, components)
+    # (kernels, components)
+    rows = []
+    share = (watts / watts.max()).fillna(0.0).to_numpy()
     for one, other in itertools.combinations(range(len(names) if watts.shape[1] > 1 else 0), 2):
-        peaks, together = share[[one, other]].argmax(axis=1), share[one] + share[other]
+        peaks = share[[one, other]].argmax(axis=1)
+        together = share[one] + share[other]
         high = share[[one, other]].max(axis=1) >= LEAST_PEAK
         if peaks[0] != peaks[1] and high.all() and together.max() <= MOST_TOGETHER:
             said = [str(watts.columns[place]) for place in (*peaks, together.argmax())]
@@ -192,7 +201,8 @@ def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         alone = by_name.get(one.facts.isolated)
         if alone is not None:
             name = TOTAL if TOTAL in one.components else next(iter(one.components))
-            part, of_alone = one.components[name], alone.components[name]
+            part = one.components[name]
+            of_alone = alone.components[name]
             ratios = (
                 part.ssp.mean_w / of_alone.ssp.mean_w,
                 part.energy.energy_j / of_alone.energy.energy_j,

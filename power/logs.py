@@ -44,7 +44,9 @@ from ..errors import DataError
 from ..readers.files import text, with_points
 
 TOTAL: Final = "total"  # the component of a log that does not name any: all that the socket draws
-INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
+INSTANT = "instantaneous"
+AVERAGE = "average"
+EITHER = "not stated"
 MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
 """Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
 _WORDS: Final[dict[str, Any]] = tomllib.loads(
@@ -218,7 +220,8 @@ def _renamed(names: list[str], rename: Mapping[str, str]) -> list[str]:
 def _of_one_stamp(rows: list[Row]) -> list[Row]:
     """Return the readings of dmon with date and time as one stamp; without a date they have none."""
     for row in rows:
-        date, clock = row.pop("date", ""), row.pop("time", "")
+        date = row.pop("date", "")
+        clock = row.pop("time", "")
         if date and clock:
             row["timestamp"] = f"{date[:4]}-{date[4:6]}-{date[6:]} {clock}"
     return rows
@@ -287,7 +290,9 @@ def _rows_under(
 
 def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
     """Return the readings of JSON: one document, or several below each other as a watching logger writes them."""
-    decoder, place, cut = json.JSONDecoder(), 0, 0
+    decoder = json.JSONDecoder()
+    place = 0
+    cut = 0
     entries: list[Any] = []
     while place < len(content):
         try:
@@ -598,7 +603,10 @@ def gpus_in_bursts(times_ns: np.ndarray) -> int:
 
 def csv_cells(line: str, delimiter: str = ",") -> list[str]:
     """Return the cells of a line; within brackets, braces and quotes nothing parts them."""
-    cells, depth, quoted, start = [], 0, False, 0
+    cells = []
+    depth = 0
+    quoted = False
+    start = 0
     for place, letter in enumerate(line):
         if letter == '"':
             quoted = not quoted

@@ -150,7 +150,8 @@ def stitch(
     seen = golden[golden["execution"] >= ssp_execution] if later else golden
     rest = measured.executions.drop(seen.index)
     of_kernel = measured.executions["kernel"].eq(name)
-    at, span_ns = measured.times_ns[steady["reading"]], 1e3 * (window_us or runs.kernel_us)
+    at = measured.times_ns[steady["reading"]]
+    span_ns = 1e3 * (window_us or runs.kernel_us)
     alone, others = (
         float(covered_share(at, measured.executions[part], span_ns).mean())
         for part in (of_kernel, ~of_kernel)
@@ -298,7 +299,8 @@ class Curve:
     @property
     def scatter(self) -> float:
         """Standard deviation of the readings around the polynomial, as a share of its mean."""
-        phase, power = self.readings["phase"].to_numpy(), self.readings["power_w"].to_numpy()
+        phase = self.readings["phase"].to_numpy()
+        power = self.readings["power_w"].to_numpy()
         return float(np.std(power - np.interp(phase, PHASES, self.polynomial_w))) / self.mean_w
 
     @property
@@ -500,7 +502,9 @@ def profile_files(
     if steady_from is not None:
         check_number("steady_from", steady_from, 1)
     component = values.names("component", component)
-    log, executions, clocks = Path(log), Path(executions), None if clocks is None else Path(clocks)
+    log = Path(log)
+    executions = Path(executions)
+    clocks = None if clocks is None else Path(clocks)
     rename = values.assigned("rename", rename)
     tables = [path for path in (log, executions, clocks) if path is not None]
     check_renames(tables, rename, columns_used=COLUMNS)
@@ -518,7 +522,8 @@ def profile_files(
         None if clocks is None else check_clock_pairs(_table_of(clocks, rename), str(clocks)),
     )
     measured = replace(measured, executions=apart(measured.executions))
-    profiles, errors = list[KernelPower](), dict[str, DataError]()
+    profiles = list[KernelPower]()
+    errors = dict[str, DataError]()
     settings: dict[str, Any] = {
         "window_us": window_us,
         "execution": execution,
@@ -599,7 +604,8 @@ def profile_kernel(
     Raises DataError: the kernel or a component is unknown, the time stamps of the log are too
     coarse for the kernel, or too few executions or readings are left.
     """
-    names, components_logged = measured.kernels, [str(one) for one in measured.power_w.columns]
+    names = measured.kernels
+    components_logged = [str(one) for one in measured.power_w.columns]
     if kernel is None and len(names) > 1:
         raise ParameterError("kernel", f"must be given: the executions are of {few(names)}")
     name = names[0] if kernel is None else kernel
@@ -684,7 +690,8 @@ def without_steps(
     Not synchronised, log and executions are taken to begin together. The settings are those of
     `profile_kernel`.
     """
-    executions, first = measured.executions, measured.executions["start_ns"].iloc[0]
+    executions = measured.executions
+    first = measured.executions["start_ns"].iloc[0]
     of_kernel = executions["kernel"].eq(kernel)
     few_runs = executions["run"].isin(executions.loc[of_kernel, "run"].unique()[:FEW_RUNS])
     cases: dict[str, tuple[Measured, dict[str, Any]]] = {
@@ -714,7 +721,8 @@ def _component(
     seed: int,
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
-    golden, equations = stitched.golden, stitched.equations
+    golden = stitched.golden
+    equations = stitched.equations
     sse = deconvolved = None
     if len(stitched.first) >= LEAST_READINGS:
         sse = _curve(stitched.first, power_w)
@@ -750,7 +758,9 @@ def _energy(
             np.nan,
             np.nan,
         )
-    every, pauses, usable = stitched.every, stitched.pauses, stitched.pauses.usable
+    every = stitched.every
+    pauses = stitched.pauses
+    usable = stitched.pauses.usable
     read_w = power_w[every["reading"]]
 
     def energy(of_w: np.ndarray, error_w: float) -> Energy:
@@ -782,7 +792,8 @@ def _curve(places: pd.DataFrame, power_w: np.ndarray) -> Curve:
         .assign(power_w=power_w[places["reading"]])
         .reset_index(drop=True)
     )
-    phase, power = readings["phase"].to_numpy(), readings["power_w"].to_numpy()
+    phase = readings["phase"].to_numpy()
+    power = readings["power_w"].to_numpy()
     return Curve(readings, polynomial(phase, power, PHASES))
 
 
@@ -798,7 +809,8 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
             window_us=result.window_us,
         )
     if result.filled < 1:
-        before_run, filled_from = 1 - result.filled, result.plan.executions_filled
+        before_run = 1 - result.filled
+        filled_from = result.plan.executions_filled
         yield remark(
             "power-window-not-filled",
             f"when execution {result.ssp_execution} starts, {100 * before_run:.0f} % of the "
@@ -881,8 +893,10 @@ def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
 
 def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -> Iterator[Remark]:
     """Yield for what there are too few, or too imprecise, runs, readings and clocks."""
-    steady, clocks = stitched.steady, measured.clocks
-    golden, runs = len(result.runs.kept), len(result.runs.table)
+    steady = stitched.steady
+    clocks = measured.clocks
+    golden = len(result.runs.kept)
+    runs = len(result.runs.table)
     if result.runs.margin_assumed:
         margin = result.runs.margin
         text = (

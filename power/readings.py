@@ -52,16 +52,21 @@ CLOCK_PAIRS: Final = ("gpu_ns", "cpu_ns", "delay_ns")
 COMPUTE, MEMORY, COMMUNICATION = CLASSES = ("compute-bound", "memory-bound", "communication")
 FACTS: Final = ("flops", "bytes", "balance", "launches")
 """Optional columns of executions that are numbers, one for a kernel."""
-GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
+GPU_CLOCK = "gpu"
+CPU_CLOCK = "epoch"
+NO_CLOCK = "none"
 """What the times of a log are: of the GPU's counter, of the CPU since 1970, or absent."""
 COLUMNS: Final = frozenset(
     {*POWER_LOG, *EXECUTIONS, *CLOCK_PAIRS, *FACTS, *MEASURED, "limit_w", "gpu", "timestamp", "run"}
     | {"execution", "steady_from", "class", "collective", "time_ns", "time_us", "time_ms", "time_s"}
 )
 """Names that columns of the three tables may be given."""
-LEAST_STEP_NS, LEAST_KERNEL_NS = 5_000, 200
+LEAST_STEP_NS = 5_000
+LEAST_KERNEL_NS = 200
 """No power logger is faster than the first, and no kernel shorter than the second: below, the unit is another."""
-LEAST_W, MOST_W = 5.0, 20_000.0  # between these lies the typical power of any GPU, and far beyond
+# between these lies the typical power of any GPU, and far beyond
+LEAST_W = 5.0
+MOST_W = 20_000.0
 
 
 @dataclass(frozen=True)
@@ -378,7 +383,8 @@ def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.Data
     )
     for name in needed:
         if name not in rows:
-            base, names = name.rpartition("_")[0], [str(one) for one in rows if one != LINE]
+            base = name.rpartition("_")[0]
+            names = [str(one) for one in rows if one != LINE]
             others = [one for one in names if base and one.rpartition("_")[0] == base]
             unit = f"the table has {', '.join(names)}"
             if others:

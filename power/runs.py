@@ -185,9 +185,12 @@ def plan(
     appended = AFTER if steady_from > filled else 0
     if window_us >= COARSE_US:
         appended = _ceil(max(window_us, SWING_US if settling_us else 0.0) / kernel_us)
-    logs, expected_logs, repeats = None, math.nan, _ceil(SHORTEST_US / kernel_us)
+    logs = None
+    expected_logs = math.nan
+    repeats = _ceil(SHORTEST_US / kernel_us)
     if row:
-        logs, repeats = _ceil(kernel_us / row.log_every_us), 1
+        logs = _ceil(kernel_us / row.log_every_us)
+        repeats = 1
         expected_logs = row.runs * kernel_us / period_us
     return Plan(
         kernel_us=kernel_us,
@@ -248,7 +251,8 @@ def _ceil(ratio: float) -> int:
 
 CLEAR_RATIO: Final = 3.0  # gaps so many times longer than others count as pauses between runs
 SHORTEST_GAP_NS: Final = 1_000.0  # gaps below this count as this: back to back
-OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions"
+OTHER_TIME = "power-run-time-outside-bin"
+TOO_FEW = "power-run-of-few-executions"
 FULLER_BIN = "power-run-of-fuller-bin"
 NOT_GOLDEN: Final = {
     OTHER_TIME: "execution time outside the bin",
@@ -337,7 +341,8 @@ def apart(executions: pd.DataFrame) -> pd.DataFrame:
     """
     orders = executions.groupby("run")["kernel"].unique().map(tuple)
     order = executions["run"].map(orders)
-    among, name = order.map(len).gt(1), executions["kernel"]
+    among = order.map(len).gt(1)
+    name = executions["kernel"]
     moved = among & among.groupby(name).transform("nunique").eq(2)
     several = order[moved].groupby(name[moved]).nunique().gt(1)
     renamed = name.astype(object)
@@ -424,10 +429,12 @@ def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.D
     share of its duration, 0 to 1), ``since_run_us`` and ``execution_start_us``, both since the
     start of the run.
     """
-    start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
+    start = executions["start_ns"].to_numpy()
+    end = executions["end_ns"].to_numpy()
     place = np.searchsorted(start, times_ns, side="right") - 1
     inside = (place >= 0) & (times_ns <= end[place])
-    reading, place = np.flatnonzero(inside), place[inside]
+    reading = np.flatnonzero(inside)
+    place = place[inside]
     rows = executions.iloc[place]
     since = times_ns[reading] - start[place]
     began = rows["run_start_ns"].to_numpy()

@@ -151,7 +151,9 @@ def best_kernels(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.Da
             places, times.us, times.lower, times.upper, times.basis, strict=True
         ):
             if basis_of in _BASES:
-                best_us[place], lower_us[place], upper_us[place] = us, low, high
+                best_us[place] = us
+                lower_us[place] = low
+                upper_us[place] = high
                 basis[place] = _BASES[basis_of]
     return pd.DataFrame(
         {"best_us": best_us, "lower_us": lower_us, "upper_us": upper_us, "basis": basis}

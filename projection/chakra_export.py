@@ -50,8 +50,14 @@ _TYPES: Final = {
     REDUCE_SCATTER: 7,
 }
 """`CollectiveCommType`."""
-_COMPUTES, _COMMUNICATES = 4, 7  # `NodeType`
-_INT64, _UINT64, _BOOL, _STRING = 9, 13, 27, 29  # fields of `AttributeProto` by the kind of value
+# `NodeType`
+_COMPUTES = 4
+_COMMUNICATES = 7
+# fields of `AttributeProto` by the kind of value
+_INT64 = 9
+_UINT64 = 13
+_BOOL = 27
+_STRING = 29
 IDLE: Final = "idle"
 SPREAD: Final = "spread"
 """Attribute of the metadata: standard deviation of the logarithm of what is computed, which readers give back."""
@@ -134,7 +140,8 @@ def tasks_of(activities: pd.DataFrame, start_ns: pd.Series) -> dict[int, list[Ta
 def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
     last: dict[int, tuple[float, int]] = {}  # of each queue, when its last task ends
     running: list[tuple[float, int]] = []
-    ended, count = (first_us, -1), 0
+    ended = (first_us, -1)
+    count = 0
     sizes = [
         table[name].astype("Float64").fillna(0.0) for name in ("collective_bytes", "group_size")
     ]
@@ -163,7 +170,8 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
                 after=waits,
                 on_cpu=True,
             )
-            waits, count = (count,), count + 1
+            waits = (count,)
+            count = count + 1
         end = start + us
         is_collective = collective in _TYPES and message > 0 and ranks > 1
         yield Task(
@@ -183,7 +191,8 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
 
 
 def _node(number: int, task: Task) -> bytes:
-    start, end = round(task.start_us), round(task.end_us)
+    start = round(task.start_us)
+    end = round(task.end_us)
     attributes = [_attribute("is_cpu_op", _BOOL, task.on_cpu)]
     if task.collective:
         bytes_sent = task.message_bytes / (task.ranks if task.collective == ALL_GATHER else 1)

@@ -406,7 +406,8 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     """
     lane = np.zeros(len(queues), dtype=np.int64)
     order = np.lexsort((ends, starts, queues))
-    queue, start = queues[order], starts[order]
+    queue = queues[order]
+    start = starts[order]
     running = pd.Series(ends[order]).groupby(queue).cummax().to_numpy()
     overlapping = (queue[1:] == queue[:-1]) & (start[1:] < running[:-1])
     for number in np.unique(queue[1:][overlapping]):

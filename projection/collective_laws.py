@@ -495,7 +495,10 @@ class Link:
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
 ALPHA_BETA, BANDWIDTH, KEPT = LAWS = get_args(CommunicationLaw)
-LATENCY, LINK, UNKNOWN = "latency", "link", ""  # bounds of a collective
+# bounds of a collective
+LATENCY = "latency"
+LINK = "link"
+UNKNOWN = ""
 LEAST_BYTES = 1.0  # a barrier has no message, and sends one all the same
 
 
@@ -564,7 +567,8 @@ def communication_factors(
     0 where host and target are the same.
     """
     check_law(law)
-    links, network = measured_links() if links is None else links, network or NodeBandwidths()
+    links = measured_links() if links is None else links
+    network = network or NodeBandwidths()
     table = messages_of(activities)
     if keep_waiting:
         table["transfer_us"] = least_us(table)
@@ -651,7 +655,8 @@ def _answer(
     of the one measured where the other was not, that of `STAND_IN` where neither was, of bandwidths
     without any.
     """
-    collective, ranks = str(messages["collective"].iloc[0]), float(messages["ranks"].iloc[0])
+    collective = str(messages["collective"].iloc[0])
+    ranks = float(messages["ranks"].iloc[0])
     sizes = messages["bytes"].to_numpy()
     if law == KEPT or ranks <= 1:
         return _kept(ONE_RANK if law != KEPT else None)
@@ -711,7 +716,8 @@ def _answer_between_nodes(
     What their bytes take at it changes by the ratio of the bandwidths; latency and waiting, not
     told apart, stay.
     """
-    collective, ranks = str(messages["collective"].iloc[0]), float(messages["ranks"].iloc[0])
+    collective = str(messages["collective"].iloc[0])
+    ranks = float(messages["ranks"].iloc[0])
     _, volume = cost_terms(RING, collective, ranks)
     transfer_us = messages["bytes"].to_numpy() * volume / (host_gbs * BYTES_PER_US)
     if "transfer_us" in messages:
@@ -738,9 +744,11 @@ def _used_links(
         return lent[0], lent[1], remark("links-not-measured", text, gpus=gpus)
     if of_host is None or of_target is None:
         if of_host is None:
-            other, lender = (host, of_target)
+            other = host
+            lender = of_target
         else:
-            other, lender = (target, of_host)
+            other = target
+            lender = of_host
         name = "" if lender is None else lender.gpus[0]
         text = (
             f"links of {other.name} not measured: model of {name}, bandwidth by the published "
@@ -1107,7 +1115,8 @@ def _answer_of_world(
     before, after = (int(count) for count in ranks)
     if before < 2:
         return kept | {"why": (ONE_RANK,)}
-    sent, networks = max(size, LEAST_BYTES), (world.host, world.target)
+    sent = max(size, LEAST_BYTES)
+    networks = (world.host, world.target)
     try:
         latency, transfer = collective_parts_us(host, collective, sent, before, networks[0])
         moved_latency, _ = collective_parts_us(target, collective, sent, before, networks[0])
@@ -1121,7 +1130,8 @@ def _answer_of_world(
     # the latency is that of the host, and grows with the steps and levels as the target's does
     if moved_latency > 0:
         new_latency = latency * new_latency / moved_latency
-    was, now = float(latency + transfer), float(new_latency + new_transfer)
+    was = float(latency + transfer)
+    now = float(new_latency + new_transfer)
     nodes = tuple(
         network.nodes(count) for network, count in zip(networks, (before, after), strict=True)
     )

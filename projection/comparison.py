@@ -374,7 +374,9 @@ def trace_times(trace: Profiled) -> TraceTimes:
         )
     gpus = _gpus(rows)
     longest = max(gpus, key=span_ns)
-    kernels, busy, total = kernels_of(longest), busy_ns(longest), span_ns(longest)
+    kernels = kernels_of(longest)
+    busy = busy_ns(longest)
+    total = span_ns(longest)
     cpu = trace.steps.loc[trace.steps["step"].isin(rows["step"].dropna()), "duration_ns"]
     return TraceTimes(
         label=trace.label,
@@ -482,7 +484,8 @@ class Fidelity:
         trace = self.traces[self.believed]
         if trace.overhead is None:
             assert trace.agreement is not None
-            matched_us, matched = trace.agreement.matched_us, trace.agreement.matched
+            matched_us = trace.agreement.matched_us
+            matched = trace.agreement.matched
             text = (
                 f"{self.best} has the shortest kernels ({matched_us:.1f} µs for the {matched} "
                 "that all traces have): a "
@@ -491,7 +494,8 @@ class Fidelity:
             return remark(
                 Basis.SHORTEST.value, text, label=self.best, matched_us=matched_us, matched=matched
             )
-        step_us, alone = trace.times.end_to_end_per_step_us, len(self.traces) == 1
+        step_us = trace.times.end_to_end_per_step_us
+        alone = len(self.traces) == 1
         assert step_us is not None and self.unprofiled_us is not None  # noqa: PT018
         text = (
             f"{self.best if alone else f'{self.best} agrees best'}: {step_us / 1e3:.3f} ms per "
@@ -689,7 +693,11 @@ def _notes(matching: Matching, traces_of: Sequence[TraceFidelity]) -> list[Remar
 
 MARGIN: Final = 0.02  # relative change of the time per call below which a call counts as the same
 LEVEL: Final = 0.95
-ADDED, REMOVED, FASTER, SLOWER, SAME = "added", "removed", "faster", "slower", "same"
+ADDED = "added"
+REMOVED = "removed"
+FASTER = "faster"
+SLOWER = "slower"
+SAME = "same"
 PARTS: Final = (
     "added",
     "removed",
@@ -747,7 +755,9 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
     Raises DataError: one has no kernels.
     """
     per_step = steps and all(trace.dispatches["step"].notna().any() for _, trace in traces)
-    sides, calls, sums = [], [], []
+    sides = []
+    calls = []
+    sums = []
     for (
         label,
         trace,

@@ -47,7 +47,11 @@ from ..traces.dispatches import MEMCPY
 from ..traces.quality import queue_codes
 from .split import COMMUNICATION, categories
 
-FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependency", "other"
+FIRST = "first"
+QUEUE = "queue"
+LAUNCH = "launch"
+DEPENDENCY = "dependency"
+OTHER = "other"
 """What held an activity back: nothing before it is recorded; the queue; its launch; another queue; none of these."""
 _LATE_NS = 5_000  # what an activity must be later than expected before another reason is looked for
 _JUST_NS = 60_000  # how long before it starts an activity of another queue may have ended that it waited for
@@ -56,7 +60,8 @@ _STRANGE_NS = (
 )
 _GAP_NS = 1_300.0  # gap between kernels of a busy queue where the trace has none to learn it from
 _LATENCY_NS = 5_000.0  # latency of a launch, from the call's end on, where the trace has none to learn it from
-_MOST_GAP_NS, _MOST_LATENCY_NS = 10_000.0, 60_000.0
+_MOST_GAP_NS = 10_000.0
+_MOST_LATENCY_NS = 60_000.0
 """No device takes longer by itself: longer ones have another reason, however usual they are in a trace."""
 _SYNC = r"Synchronize|^(?:cuda|hip|cu)(?:Mem)?Free"
 _COPY = r"Mem(?:cpy|set)"
@@ -165,7 +170,8 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     origin = int(table["start_ns"].iloc[0])
     start = (table["start_ns"].to_numpy() - origin).astype(float)
     duration = np.maximum(table["duration_ns"].to_numpy(), 0).astype(float)
-    end, queue = start + duration, queue_codes(table)
+    end = start + duration
+    queue = queue_codes(table)
     device = codes_of(table[name] for name in ("device", "process", "gpu"))
 
     correlation = table["correlation"].fillna(-1).to_numpy(dtype=np.int64)
@@ -193,7 +199,8 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     same = np.r_[False, queue[by_queue][1:] == queue[by_queue][:-1]]
     before = np.full(len(table), -1, dtype=np.int64)
     before[by_queue[same]] = by_queue[:-1][same[1:]]
-    has_before, has_call = before >= 0, call >= 0
+    has_before = before >= 0
+    has_call = call >= 0
     length = np.where(has_before, duration[before], 0.0)
     since = np.where(has_before, start - start[before], np.inf)
     passed = np.where(since < length, since / np.maximum(length, 1.0), 1.0)
@@ -283,7 +290,8 @@ def _ended_before(
         members = np.flatnonzero(device == number)
         ends = end[members]
         order = np.argsort(ends, kind="stable")
-        members, ends = members[order], ends[order]
+        members = members[order]
+        ends = ends[order]
         for row in rows[device[rows] == number].tolist():
             begin = start[row]
             place = int(np.searchsorted(ends, begin, side="right")) - 1
@@ -358,7 +366,8 @@ def _waits_of(
         while place >= 0 and ends[place] > begin[call]:
             ended = order[place]
             if launch[ended] < call and (launch[ended] < 0 or of_process[ended] == process[call]):
-                activity[call], waited[call] = ended, True
+                activity[call] = ended
+                waited[call] = True
                 break
             place -= 1
         last_launched = int(before[bool(device[call])][call])
@@ -404,7 +413,8 @@ def _runs_of(
     if seen.any():
         usual = float(np.median(lag[seen]))
     lasted = np.r_[duration, 0.0][wait]
-    ended, began = np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity]
+    ended = np.where(activity >= 0, begin - lag, begin)
+    began = np.r_[start_ns, 0.0][activity]
     reached = np.where(
         wait >= 0, np.maximum(np.maximum(begin, ended), np.nextafter(began, np.inf)), begin
     )
@@ -434,7 +444,9 @@ def _assign(
     start: FloatArray, end: FloatArray, process: IntArray, thread: IntArray, waits_for: BoolArray
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Return the run of every call, and of every run its measured beginning and the call whose end that is (or -1)."""
-    starts, ends, waits = start.tolist(), end.tolist(), waits_for.tolist()
+    starts = start.tolist()
+    ends = end.tolist()
+    waits = waits_for.tolist()
     run = np.empty(len(starts), dtype=np.int64)
     begin: list[float] = []
     by: list[int] = []

@@ -36,15 +36,20 @@ def with_ends_cut(trace: Annotated) -> tuple[Annotated, tuple[Remark, ...]]:
     start = table["start_ns"].to_numpy(dtype=np.int64)[rows]
     duration = np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[rows], 0)
     order = np.argsort(start, kind="stable")
-    rows, start, duration = rows[order], start[order], duration[order]
-    cut, counted = np.zeros(len(table), dtype=bool), len(rows)
+    rows = rows[order]
+    start = start[order]
+    duration = duration[order]
+    cut = np.zeros(len(table), dtype=bool)
+    counted = len(rows)
     remarks = []
     head, idle = _head(start, duration)
     if head:
         cut[rows[:head]] = True
         text, values = _cut_end("before", idle, duration[:head], counted)
         remarks.append(remark("idle-head", text, **values))
-        rows, start, duration = rows[head:], start[head:], duration[head:]
+        rows = rows[head:]
+        start = start[head:]
+        duration = duration[head:]
     tail, idle = _tail(start, duration)
     if tail < len(rows):
         cut[rows[tail:]] = True
@@ -94,7 +99,8 @@ def _cut_end(
     side: str, idle_ns: int, duration_ns: IntArray, count: int
 ) -> tuple[str, dict[str, float]]:
     """Return the text on an idle end, and its values."""
-    cut, time_us = len(duration_ns), float(duration_ns.sum()) / 1e3
+    cut = len(duration_ns)
+    time_us = float(duration_ns.sum()) / 1e3
     ran = f"{cut:,} of {count:,} activities ran {side} it, for {time_us:,.4g} µs"
     text = (
         f"an idle stretch of {idle_ns / 1e6:,.4g} ms is left out of the end-to-end time: {ran}, "
@@ -111,19 +117,23 @@ def long_gaps(projection: Projection) -> list[Remark]:
     """
     if projection.folded:
         return []
-    graph, counted = projection.graph, np.flatnonzero(projection.counted)
+    graph = projection.graph
+    counted = np.flatnonzero(projection.counted)
     order = counted[np.argsort(graph.start_ns[counted], kind="stable")]
     if len(order) < 2:
         return []
     gaps = _between(graph.start_ns[order], graph.end_ns[order])
-    measured_us, projected_us = projection.measured_us, projection.projected_us
+    measured_us = projection.measured_us
+    projected_us = projection.projected_us
     places = np.flatnonzero(gaps >= LONG * 1e3 * measured_us)
     places = places[np.argsort(-gaps[places], kind="stable")]
     if not len(places):
         return []
     later = _between(projection.times.start_ns[0][order], projection.times.end_ns[0][order])
-    gap_us, projected_gap_us = float(gaps[places].sum()) / 1e3, float(later[places].sum()) / 1e3
-    rest_us, rest_projected_us = measured_us - gap_us, projected_us - projected_gap_us
+    gap_us = float(gaps[places].sum()) / 1e3
+    projected_gap_us = float(later[places].sum()) / 1e3
+    rest_us = measured_us - gap_us
+    rest_projected_us = projected_us - projected_gap_us
     ratio = rest_projected_us / rest_us
     text = (
         f"{_named(projection, order, gaps, places)}: {100 * gap_us / measured_us:.0f} % of the "

@@ -338,7 +338,8 @@ class Together:
     ) -> None:
         self.players = []
         for place, graph in enumerate(graphs):
-            times, ratio = durations[place][None].copy(), np.full((1, 1), cpu[place])
+            times = durations[place][None].copy()
+            ratio = np.full((1, 1), cpu[place])
             pace = None if paces is None else paces[place]
             self.players.append(Player(graph, times, ratio, pace, np.full((1, 1), drawn)))
         self.meetings = meetings
@@ -484,7 +485,8 @@ class Job:
     @property
     def _factor(self) -> FloatArray:
         """The factor of each transfer: the laws are applied to it alone, without the waiting."""
-        members, transfer_ns = self.matched.members, self._transfer
+        members = self.matched.members
+        transfer_ns = self._transfer
         factor = np.ones(len(members))
         for place, one in enumerate(self.projections):
             of_rank = (members["rank"] == place).to_numpy()
@@ -619,7 +621,8 @@ class Job:
         last rank computed, communicated in another collective, copied, or ran nothing on its GPU
         (the CPU and its launches); a moment counts for the first of them that was going on.
         """
-        table, by_meeting = self.waits, []
+        table = self.waits
+        by_meeting = []
         covered = [_Covered.of(one) for one in self.projections]
         for _, of_meeting in table.groupby("meeting", sort=False):
             last = of_meeting["start_ns"].to_numpy().argmax()
@@ -654,7 +657,8 @@ class Job:
 
     def _drawn_us(self, draw: Mapping[str, float]) -> float:
         """Return the time of the job with each source of error at a factor."""
-        durations, cpu = [], []
+        durations = []
+        cpu = []
         for one, rank_ns in zip(self.projections, self._durations, strict=True):
             classes = class_of(one.activities)[one.graph.rows]
             scale = np.array([draw.get(str(name), 1.0) for name in classes])
@@ -677,7 +681,8 @@ class Job:
         for place, (rank, one, times) in enumerate(
             zip(self.ranks, self.projections, self.times, strict=True)
         ):
-            graph, shift = one.graph, float(self.meetings.shift_ns[place])
+            graph = one.graph
+            shift = float(self.meetings.shift_ns[place])
             columns = {
                 name: np.zeros(len(graph))
                 for name in ("projected_start_ns", "projected_us", "wait_us")
@@ -768,7 +773,8 @@ class _Covered:
 
     def parts_us(self, begin: FloatArray, end: FloatArray) -> dict[str, float]:
         """Return the time of each of `CAUSES` within some stretches, µs."""
-        so_far, parts = 0.0, {}
+        so_far = 0.0
+        parts = {}
         for name, union in zip(CAUSES, self.unions, strict=False):
             length = float((covered(union, end) - covered(union, begin)).sum()) / 1e3
             parts[name] = length - so_far
@@ -780,7 +786,8 @@ class _Covered:
 def _union(start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the disjoint stretches that some cover together, in order."""
     order = np.argsort(start, kind="stable")
-    starts, reach = start[order], np.maximum.accumulate(end[order])
+    starts = start[order]
+    reach = np.maximum.accumulate(end[order])
     first = np.r_[True, starts[1:] > reach[:-1]][: len(starts)]
     return starts[first], reach[np.r_[first[1:], True][: len(starts)]]
 

@@ -93,7 +93,8 @@ def of_activities(
     )
     copied = texts(activities, "kind") == MEMCPY
     helps = described & (flops == 0) & (moved == 0)
-    workable, count = described & ~helps, len(activities)
+    workable = described & ~helps
+    count = len(activities)
     numbers = {name: np.full(count, np.nan) for name in ("flops", "bytes", "batch", "m", "n", "k")}
     words = {name: np.full(count, "", dtype=object) for name in ("dtype", "unit")}
     # a trace repeats a few problems many times: the work of each is computed once
@@ -103,7 +104,8 @@ def of_activities(
         once = work_of(part.iloc[np.unique(code, return_index=True)[1]].reset_index(drop=True))
         for name, column in (numbers | words).items():
             column[workable] = getattr(once, name)[code]
-        numbers["flops"][workable], numbers["bytes"][workable] = flops[workable], moved[workable]
+        numbers["flops"][workable] = flops[workable]
+        numbers["bytes"][workable] = moved[workable]
         single = words["dtype"] == "fp32"
         if single.any():
             codes, names = pd.factorize(activities["name"][single])
@@ -126,7 +128,8 @@ def of_pairs(paired: pd.DataFrame) -> Rows:
     They count as measured alone: the queue before them was empty. A DataError says that the host's
     times are missing or not positive, or that rows lack a dimension of their operator.
     """
-    rows, count = complete(paired.reset_index(drop=True)), len(paired)
+    rows = complete(paired.reset_index(drop=True))
+    count = len(paired)
     return Rows(
         work=work_of(rows),
         unknown=np.full(count, None, dtype=object),
@@ -224,7 +227,8 @@ def predicted_factors(
     a tuple of `Remark`, in these rows, else (); `sigma`, the standard deviation of ln(factor) that
     the interval of the prediction gives.
     """
-    trained, of = run.recipe.host, run.recipe.target.name
+    trained = run.recipe.host
+    of = run.recipe.target.name
     comparison = run.recipe.comparison
     if ((trained or host).name, of) != (host.name, target.name) and not (
         comparison.is_many and comparison.one_host in (None, host)
@@ -308,7 +312,8 @@ def of_same_problem(
     Problems are the same where all agrees that both tables state: one of the user's may lack what a
     trace records, say the layout.
     """
-    ratio, like = np.full(len(calls), np.nan), np.flatnonzero(calls["op"].isin(set(problems["op"])))
+    ratio = np.full(len(calls), np.nan)
+    like = np.flatnonzero(calls["op"].isin(set(problems["op"])))
     if not len(like):
         return ratio
     tables = calls.iloc[like], problems
@@ -375,7 +380,8 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
 
 DEFAULT_LAW = "affine"
 MODEL = "model"
-CORRECTED, PAIRED = "+correction", "+pair"
+CORRECTED = "+correction"
+PAIRED = "+pair"
 """What the name of a law ends in where its class, or the very problem, corrects it."""
 SPLITS = ("affine", f"affine{CORRECTED}", f"affine{PAIRED}")
 """Laws that tell the dispatch of a kernel from its work, and put it into the duration only where the target does so."""

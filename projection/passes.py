@@ -266,8 +266,10 @@ class Retimed:
         """What was measured: ``durations-of-passes``, with shares of kernels and time, 0 to 1, and names left out."""
         table = self.kernels
         left = table[table["measured"] < table["launches"]]
-        total, total_us = int(table["launches"].sum()), float(table["recorded_us"].sum())
-        kernels, first = int(table["measured"].sum()), tuple(left["name"].head(_NAMED))
+        total = int(table["launches"].sum())
+        total_us = float(table["recorded_us"].sum())
+        kernels = int(table["measured"].sum())
+        first = tuple(left["name"].head(_NAMED))
         time_share = 0.0
         if total_us:
             time_share = 1.0 - float(table["unmeasured_us"].sum()) / total_us
@@ -381,7 +383,8 @@ def _of_calls(trace: Annotated, inline: pd.DataFrame) -> pd.Series:
     )
     both = both.astype(dict.fromkeys(SIGNATURE[2:], float))
     kind = both.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup().to_numpy()
-    of_calls, timed = kind[: len(calls)], kind[len(calls) :]
+    of_calls = kind[: len(calls)]
+    timed = kind[len(calls) :]
     middle = inline["duration_us"].groupby(timed).median()
     recognised = ~calls["op"].isin(["", UNKNOWN, "collective"]).to_numpy()
     ratio = np.where(
@@ -403,7 +406,8 @@ def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> 
     graph = build(table, trace.calls)
     times = replay(graph, np.maximum(duration_ns.to_numpy(), 0)[graph.rows].astype(float))
     start_ns, calls = replayed(graph, times, table.index)
-    measured, recorded = duration_us.notna(), wanted["duration_us"].clip(lower=0)
+    measured = duration_us.notna()
+    recorded = wanted["duration_us"].clip(lower=0)
     kernels = pd.DataFrame(
         {
             "name": wanted["name"],

@@ -67,7 +67,9 @@ _ODD = 5.0  # median absolute deviations from the median time at which a repeat 
 _FAR = 0.1
 CUT = "cut"
 """Column of a dispatch table whose idle ends were cut: whether the activity lies beyond one."""
-PIECE, REPEATS, WEIGHT = "piece", "repeats", "weight"
+PIECE = "piece"
+REPEATS = "repeats"
+WEIGHT = "weight"
 """Columns of a folded dispatch table: the piece, how many activities of the trace the row stands
 for, and their time over its own."""
 
@@ -181,7 +183,9 @@ def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) 
     """
     rows = []
     for one in folded.phases:
-        before, after, kept = measured_us[one.chosen], projected_us[one.chosen], len(one.chosen)
+        before = measured_us[one.chosen]
+        after = projected_us[one.chosen]
+        kept = len(one.chosen)
         spread = np.sqrt(((after - after.sum() / before.sum() * before) ** 2).sum() / (kept - 1))
         others = one.repeats - len(one.alone)
         error_us = (
@@ -240,7 +244,8 @@ def fold(trace: Annotated) -> Folded | None:
     table = trace.dispatches
     if table.empty:
         return None
-    launched_ns, queue = _launched_ns(table, trace.calls), queue_codes(table)
+    launched_ns = _launched_ns(table, trace.calls)
+    queue = queue_codes(table)
     gpu = codes_of([table[name] for name in ("rank", "process", "gpu")])
     parts = []
     for number in range(int(gpu.max()) + 1):
@@ -268,9 +273,12 @@ def fold(trace: Annotated) -> Folded | None:
     period = np.diff(
         edges_ns(piece[counted], start[None, counted], (start + duration)[None, counted], pieces)[0]
     )
-    kept, stretch = np.ones(pieces, dtype=bool), np.ones(pieces)
-    repeats, weight = np.ones(len(table)), np.ones(len(table))
-    phases, first = [], 1
+    kept = np.ones(pieces, dtype=bool)
+    stretch = np.ones(pieces)
+    repeats = np.ones(len(table))
+    weight = np.ones(len(table))
+    phases = []
+    first = 1
     for number, run in enumerate(runs):
         similar = np.min([its[number].similar for _, its in parts], axis=0)
         usual = np.all([its[number].usual for _, its in parts], axis=0)
@@ -282,7 +290,8 @@ def fold(trace: Annotated) -> Folded | None:
         chosen = np.flatnonzero(usual)[np.linspace(0, count - 1, few).round().astype(int)]
         if not period[all_[chosen]].sum():  # other queues hide them
             continue
-        kept[all_[usual]], kept[all_[chosen]] = False, True
+        kept[all_[usual]] = False
+        kept[all_[chosen]] = True
         stretch[all_[chosen]] = period[all_[usual]].sum() / period[all_[chosen]].sum()
         for order, its in parts:
             rows = order[its[number].first :][: run.repeats * its[number].period].reshape(
@@ -370,7 +379,8 @@ class _Sequence:
 
     def phases(self) -> list[_Run]:
         """Return the runs in their order: those of the period that saves most, then of what lies between them."""
-        open_, periodic = [(0, len(self.named))], []
+        open_ = [(0, len(self.named))]
+        periodic = []
         while open_:
             low, high = open_.pop()
             best: list[_Run] = []
@@ -404,7 +414,8 @@ class _Sequence:
         changes = np.flatnonzero(np.diff(np.r_[False, alike, False].astype(np.int8)))
         over = low  # end of the run before
         for first, last in changes.reshape(-1, 2).tolist():
-            first, end = max(low + first, over), low + last - 1 + 2 * period
+            first = max(low + first, over)
+            end = low + last - 1 + 2 * period
             if end - first < max(self._least, (KEPT + 2) * period):
                 continue
             first += int(np.argmax(recurs[first - low :]))
@@ -470,7 +481,9 @@ def _calls(
     end = np.full(len(kept), -np.inf)  # of the last call of each piece, on the clock of the trace
     end[of] = start + calls["duration_ns"].to_numpy()
     end = np.where(np.isfinite(end), end, first)
-    shift, shifts, before = 0.0, np.zeros(len(kept)), -np.inf
+    shift = 0.0
+    shifts = np.zeros(len(kept))
+    before = -np.inf
     for number in np.flatnonzero(kept & np.isin(np.arange(len(kept)), of)).tolist():
         if number and not kept[number - 1]:
             shift = float(gone_ns[number])

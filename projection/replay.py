@@ -126,7 +126,9 @@ class Player:
         pace: Pace | None = None,
         paces: FloatArray | None = None,
     ) -> None:
-        self.graph, self.durations, self.cpu = graph, durations, cpu
+        self.graph = graph
+        self.durations = durations
+        self.cpu = cpu
         self.pace = pace
         # of the time of `pace`, shape (n_samples, 1)
         self.more = None if paces is None else paces - 1.0
@@ -374,8 +376,10 @@ class _Path:
 
     def __init__(self, graph: Graph, times: Times, sample: int) -> None:
         self.graph = graph
-        self.start, self.end = times.start_ns[sample].tolist(), times.end_ns[sample].tolist()
-        self.run, self.call = times.run_ns[sample].tolist(), times.call_ns(graph)[sample].tolist()
+        self.start = times.start_ns[sample].tolist()
+        self.end = times.end_ns[sample].tolist()
+        self.run = times.run_ns[sample].tolist()
+        self.call = times.call_ns(graph)[sample].tolist()
         self.cpu = float(times.cpu[sample])
         self.before = graph.before.tolist()
         self.called = graph.call.tolist()
@@ -383,7 +387,8 @@ class _Path:
         self.gap = graph.gap_ns.tolist()
         self.latency = graph.latency_ns.tolist()
         self.delay = graph.delay_ns.tolist()
-        self.passed, self.pace = graph.passed.tolist(), graph.pace_ns.tolist()
+        self.passed = graph.passed.tolist()
+        self.pace = graph.pace_ns.tolist()
         self.strange = (graph.cause == OTHER).tolist()
         self.pieces: list[tuple[str, int, float, float]] = []
 

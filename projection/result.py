@@ -92,7 +92,8 @@ WAITING: Final = 2.0  # collectives that take longer than the model by this fact
 
 def path_shares(path: pd.DataFrame) -> dict[str, float]:
     """Return the share of each kind of piece (`KINDS`) in a critical path, adding up to 1."""
-    by_kind, whole = path.groupby("kind")["length_ns"].sum(), path["length_ns"].sum()
+    by_kind = path.groupby("kind")["length_ns"].sum()
+    whole = path["length_ns"].sum()
     return {kind: float(by_kind.get(kind, 0.0) / whole) for kind in KINDS}
 
 
@@ -104,7 +105,8 @@ def cpu_share(path: pd.DataFrame) -> float:
 
 def critical_us(projection: Projection) -> FloatArray:
     """Return how long each activity runs on the critical path of the target, shape (n_activities,)."""
-    graph, path = projection.graph, projection.path
+    graph = projection.graph
+    path = projection.path
     path = path[path["kind"] == ACTIVITY]
     length = path["length_ns"].to_numpy() / 1000.0
     path_ns = np.zeros(len(graph))
@@ -154,7 +156,8 @@ def verdict(projection: Projection) -> Remark:
             f"{100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
         )
         return remark("pace-unknown", text, target=target, before=before, after=after)
-    before, after = cpu_share(projection.measured_path), cpu_share(projection.path)
+    before = cpu_share(projection.measured_path)
+    after = cpu_share(projection.path)
     of_cpu = (
         f"the CPU's work and launches are {100 * after:.0f} % of the critical path "
         f"({100 * before:.0f} % as measured)"
@@ -245,7 +248,8 @@ def class_table(
 
 def other_law(projection: Projection) -> np.ndarray:
     """Return which activities go by another law than the one asked for, shape (n_activities,)."""
-    rows, laws = projection.activities, projection.laws
+    rows = projection.activities
+    laws = projection.laws
     asked = np.where(
         rows[CATEGORY] == COMMUNICATION, laws.communication, MODEL if laws.run else laws.compute
     )
@@ -286,7 +290,8 @@ def total_table(projection: Projection, published: Projection) -> pd.DataFrame:
     last over the first. Measured sums differ from the measured end-to-end time where activities
     overlap: they count overlap twice.
     """
-    graph, counted = projection.graph, projection.counted
+    graph = projection.graph
+    counted = projection.counted
     busy = projection.busy_us
     measured = {
         SUM: float((graph.duration_ns[counted] * projection.weights).sum()) / 1000.0
@@ -322,7 +327,8 @@ def step_table(projection: Projection) -> pd.DataFrame:
     The columns are `step`, and `measured_us` and `projected_us` from the first start to the last
     end of what was launched in it.
     """
-    graph, times = projection.graph, projection.times
+    graph = projection.graph
+    times = projection.times
     step = projection.activities["step"].iloc[graph.rows]
     chosen = step.notna().to_numpy(dtype=bool) & projection.counted
     if not chosen.any():
@@ -490,7 +496,9 @@ def result_of(
         sigmas = parse_sigmas(stated, names_of(projection))
     table = trace.dispatches[counted_of(trace.dispatches)]
     in_steps = table[table["step"].notna()]
-    graph, times, repeats = projection.graph, projection.times, None
+    graph = projection.graph
+    times = projection.times
+    repeats = None
     if folded:
         edges = (
             projection.edges_ns(graph.start_ns[None], graph.end_ns[None]),
@@ -589,7 +597,9 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return the remarks for readers; ``asked`` says whether phases were to stand for their repeats."""
-    notes, rows, laws = [], projection.activities, projection.laws
+    notes = []
+    rows = projection.activities
+    laws = projection.laws
     count = repeats_of(rows)
     time = rows["projected_us"].to_numpy() * weights_of(rows)
     law = rows[LAW].astype(str)
@@ -603,7 +613,8 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         ),
     ):
         if asked_for:
-            done, every = int(count[used].sum()), int(count.sum())
+            done = int(count[used].sum())
+            every = int(count.sum())
             part = 0.0
             if len(time):
                 part = float(time[used].sum() / time.sum())
@@ -679,10 +690,13 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
         return findings
     kernels = (table["kind"] == KERNEL).to_numpy(dtype=bool)
     if kernels[before].all():
-        word, those = ("kernels", kernels)
+        word = "kernels"
+        those = kernels
     else:
-        word, those = ("activities", np.ones(len(table), dtype=bool))
-    count, every = int(before.sum()), int(those.sum())
+        word = "activities"
+        those = np.ones(len(table), dtype=bool)
+    count = int(before.sum())
+    every = int(those.sum())
     with_all = f"{span_ns(table) / 1e6:,.4g} ms measured"
     values = {"count": count, "of": every, "span_us": span_ns(table) / 1e3}
     if not projection.folded:

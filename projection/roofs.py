@@ -45,7 +45,10 @@ HOST, TARGET = SIDES = (
     "measured",
     "projected",
 )
-COMPUTE_ROOF, MEMORY_ROOF, LINK_ROOF, CPU_ROOF = ("compute", "memory", "link", "CPU")
+COMPUTE_ROOF = "compute"
+MEMORY_ROOF = "memory"
+LINK_ROOF = "link"
+CPU_ROOF = "CPU"
 RATES: Final = ("tflops", "gbs", "efficiency", "memory_share", "link_share")
 """Columns of `rates_of` without their side: TFLOP/s, GB/s, and the shares of the peak, the bandwidth and the links."""
 BINS: Final = 120  # bins of a strip
@@ -63,13 +66,15 @@ def rates_of(projection: Projection) -> pd.DataFrame:
     1307.4
     """
     rows = projection.activities
-    host, target = projection.host, projection.target
+    host = projection.host
+    target = projection.target
     work = of_activities(
         rows, overheads_of(host, target)[0], rows["queued"].to_numpy(dtype=bool)
     ).work
     communicates = (rows[CATEGORY] == COMMUNICATION).to_numpy()
     messages = messages_of(rows).rename(columns={"bytes": "message_bytes"})
-    world, per_node = projection.laws.world, NODE_GPUS
+    world = projection.laws.world
+    per_node = NODE_GPUS
     if projection.laws.network is not None:
         per_node = projection.laws.network.ranks_per_node
     rates = {}
@@ -84,10 +89,12 @@ def rates_of(projection: Projection) -> pd.DataFrame:
         peak, _ = by_kind(runnable(work, gpu), lambda part, gpu=gpu: peaks(part, gpu))
         sent = np.where(communicates, sent_bytes(messages), np.nan)
         moved = np.where(communicates, sent, work.bytes)
-        tflops, gbs = np.where(communicates, np.nan, work.flops) / us / 1e6, moved / us / 1e3
+        tflops = np.where(communicates, np.nan, work.flops) / us / 1e6
+        gbs = moved / us / 1e3
         links = np.full(len(rows), np.nan)
         for _, part in messages[communicates].groupby(["collective", "ranks"], sort=False):
-            name, ranks = str(part["collective"].iloc[0]), float(part["ranks"].iloc[0])
+            name = str(part["collective"].iloc[0])
+            ranks = float(part["ranks"].iloc[0])
             try:
                 links[part.index] = (
                     link_bandwidth_gbs(gpu, name, ranks) if ranks <= per_node else np.nan
@@ -124,9 +131,11 @@ def strips(
     Of a trace with several steps it is the step of median time on the target, unless the ``whole``
     is asked for. ``rates`` are of `rates_of`.
     """
-    graph, counted = projection.graph, projection.counted
+    graph = projection.graph
+    counted = projection.counted
     steps = projection.activities["step"].iloc[graph.rows]
-    step, chosen = None, counted
+    step = None
+    chosen = counted
     played = (projection.target_graph, projection.times)
     spans = pd.DataFrame(
         {"start": played[1].start_ns[0][counted], "end": played[1].end_ns[0][counted]}
@@ -140,7 +149,8 @@ def strips(
     names = (projection.host.name, projection.target.name)
     strips_of = []
     for side, name, (side_graph, times) in zip(SIDES, names, (measured, played), strict=True):
-        start, end = times.start_ns[0], times.end_ns[0]
+        start = times.start_ns[0]
+        end = times.end_ns[0]
         edges = np.linspace(
             start[chosen].min(), max(end[chosen].max(), start[chosen].min() + 1.0), bins + 1
         )
@@ -174,7 +184,8 @@ def _shares(
             at = times.start_ns[0][finite], times.end_ns[0][finite]
             shares[roof] = mean_in(edges, *at, share[finite]) / gpus
     if len(calls := graph.calls):
-        at, ends = times.call_ns(graph)[0], calls.duration_ns * times.cpu[0]
+        at = times.call_ns(graph)[0]
+        ends = calls.duration_ns * times.cpu[0]
         waits = graph.runs.wait >= 0
         ends[graph.runs.wait[waits]] = graph.runs.base_ns[waits] * times.cpu[0]
         stop = np.full(len(graph.runs), -np.inf)
@@ -253,7 +264,9 @@ def energy_of(
     `time_us`, `power_w` (mean), `energy_j`, `lower_j`, `upper_j`, `measured_share` (of the busy
     time: of classes whose power was measured).
     """
-    rows, graph, counted = projection.activities, projection.graph, projection.counted
+    rows = projection.activities
+    graph = projection.graph
+    counted = projection.counted
     classes = rows["op_class"].astype(str).to_numpy(dtype=object)
     work = of_activities(rows, overheads_of(projection.host, projection.target)[0]).work
     judged = np.where(
@@ -275,7 +288,8 @@ def energy_of(
     ):
         if gpu.tdp_w is None:
             continue
-        share, sigma = judged.copy(), np.full(len(rows), SPREAD)
+        share = judged.copy()
+        sigma = np.full(len(rows), SPREAD)
         stated_rows = np.zeros(len(rows), dtype=bool)
         for board in (
             *(one for one in boards if one != gpu),
@@ -294,7 +308,8 @@ def energy_of(
             alone_us[here] = attributed_time(start[here], (end - start)[here], rank[here]) / 1e3
         alone_us = alone_us * weights
         at = graph.rows[counted]
-        busy, gpus = float(alone_us.sum()), len(np.unique(device))
+        busy = float(alone_us.sum())
+        gpus = len(np.unique(device))
         idle_us = max(whole_us * gpus - busy, 0.0)
         watts = gpu.tdp_w * (float(alone_us @ share[at]) + IDLE * idle_us) / whole_us
         spread = (

@@ -29,7 +29,8 @@ from ..traces.classes import COMPUTE, KERNEL_CLASS, classify
 from ..traces.dispatches import MEMSET
 from ..traces.quality import QUEUE
 
-COMMUNICATION, COPY = "communication", "copy"
+COMMUNICATION = "communication"
+COPY = "copy"
 CATEGORIES = (COMPUTE, COMMUNICATION, COPY)
 DEVICE = ("device", "rank", "gpu")  # columns that make a GPU; processes may share it
 STEP = (*DEVICE, "step")  # columns that make the part of a step that one GPU has
@@ -106,7 +107,8 @@ def time_split(
         codes = np.zeros(len(rows), dtype=np.int64)
     starts = rows["start_ns"].to_numpy(dtype=np.int64)
     order = np.lexsort((starts, codes))
-    part, starts = codes[order], starts[order]
+    part = codes[order]
+    starts = starts[order]
     firsts = np.flatnonzero(np.r_[True, np.diff(part) > 0])
     durations = np.maximum(rows["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
     # a sum beyond 63 bits wraps around to a negative number

@@ -17,7 +17,8 @@ from ..hardware.networks import check_figure
 from ..hardware.spec import read_table
 
 END_TO_END = "end_to_end_us"  # column, and key of what is evaluated: the end-to-end time, us
-TIME, SHARE = "time_us.", "share."
+TIME = "time_us."
+SHARE = "share."
 """Prefixes of the columns of time by kernel class (us) and of share of time by bound (0 to 1)."""
 UNKNOWN = "unknown"  # the bound of what no law has named one for
 MOST_POINTS: Final = 1000  # points of a sweep; each is a projection of the trace
@@ -206,10 +207,12 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
     bounds = [name.removeprefix(SHARE) for name in columns]
     changes = []
     for figure, rows in frame.groupby("figure", sort=False) if columns else ():
-        shares, values = rows[columns].to_numpy(dtype=float), rows["value"].to_numpy(dtype=float)
+        shares = rows[columns].to_numpy(dtype=float)
+        values = rows["value"].to_numpy(dtype=float)
         dominant = shares.argmax(axis=1)
         for i in np.flatnonzero(np.diff(dominant)):
-            old, new = dominant[i], dominant[i + 1]
+            old = dominant[i]
+            new = dominant[i + 1]
             # above or at 0, then below or at 0
             lead = shares[i : i + 2, old] - shares[i : i + 2, new]
             crossing = values[i] + (values[i + 1] - values[i]) * lead[0] / (lead[0] - lead[1])

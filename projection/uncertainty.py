@@ -264,7 +264,8 @@ def propagate(
         raise ValueError(
             f"simulate must return one positive finite time for each of {len(rows)} rows"
         )
-    nominal, drawn = float(times[0]), times[len(alone) :]
+    nominal = float(times[0])
+    drawn = times[len(alone) :]
     low, high = times[1 : len(alone)].reshape(2, -1)
     bounds = _bounds(drawn, level)
     halves = np.abs(_bounds(drawn[: samples // 2], level) - _bounds(drawn[samples // 2 :], level))
@@ -393,8 +394,10 @@ def pace_of(projection: Projection) -> Pace:
       how much the CPU was ahead is not in the trace.
     - Of the others what is longer than their queue and launch explain (`graph.OTHER`).
     """
-    graph, target = projection.graph, projection.target_graph
-    measured, projected = graph.duration_ns, projection.projected_ns
+    graph = projection.graph
+    target = projection.target_graph
+    measured = graph.duration_ns
+    projected = projection.projected_ns
     before = graph.before
     behind = (before >= 0) & projection.counted & projection.counted[before]
     alone = graph.call < 0
@@ -426,7 +429,8 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
     `sigma`, standard deviation of the logarithm of the class's time, the root mean square of its
     activities' weighted by their projected time; `basis`, one of `BASES`.
     """
-    stated, rows = stated or {}, projection.activities
+    stated = stated or {}
+    rows = projection.activities
     lines = []
     for name, part in rows[[CATEGORY, SIGMA, "projected_us"]].groupby(class_of(rows), sort=True):
         kind = "law"
@@ -522,7 +526,8 @@ def with_doubts(unsure: Uncertainty, doubts: Doubts) -> Uncertainty:
     to their variance.
     """
     times = math.exp(doubts.reach)
-    low_us, high_us = unsure.nominal_us / times, unsure.nominal_us * times
+    low_us = unsure.nominal_us / times
+    high_us = unsure.nominal_us * times
     row = {
         "name": DOUBT,
         "group": "trace",
@@ -563,7 +568,8 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
     law_of = {str(name): str(law) for name, law in times.index}
     usual = float(np.median([error.spread for error in ERRORS]))
     between = {projection.host.arch, projection.target.arch}
-    whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()
+    whole = float(np.hypot.reduce(part))
+    ways = list[tuple[str, float]]()
     for place, (name, sigma) in enumerate(
         zip(table["name"].astype(str), table["sigma"], strict=True)
     ):

@@ -92,7 +92,9 @@ def without_profiler(projection: Projection, profiling: Profiling) -> Projection
         kept, spread, note = _by_share(curve, profiling.share)
     else:
         assert profiling.slowdown is not None
-        kept, spread, note = 1 / profiling.slowdown, profiling.spread, None
+        kept = 1 / profiling.slowdown
+        spread = profiling.spread
+        note = None
     shortened = replace(projection, cpu=projection.cpu * kept)
     unprofiled = Unprofiled(
         profiler=profiling.profiler,
@@ -158,7 +160,8 @@ def _by_share(curve: _Curve, share: float) -> tuple[float, float, Remark | None]
     The host's time is to be ``share`` of the measured, within `TOLERANCE`. Where no work of the CPU
     is short enough, the profiler lengthens kernels too: their time stays.
     """
-    measured, least = float(curve.spans_us[-1]), float(curve.spans_us[0])
+    measured = float(curve.spans_us[-1])
+    least = float(curve.spans_us[0])
     wanted = share * measured
     note = None
     if wanted < least * (1 - TOLERANCE):
@@ -191,7 +194,8 @@ def _by_call(projection: Projection, host: _Curve, kept: float) -> float:
     graph = projection.graph
     wanted = host.at(kept)
     offset_ns = _between(graph)
-    low, high = 0.0, float(offset_ns.max(initial=0.0))
+    low = 0.0
+    high = float(offset_ns.max(initial=0.0))
     for _ in range(HALVINGS):
         taken = (low + high) / 2
         spans = projection.spans_us(replay(_shortened(graph, taken), graph.duration_ns))
@@ -216,7 +220,8 @@ def _between(graph: Graph) -> FloatArray:
     """Return the CPU's time before each call since the one before it in its run, shape (n_calls,)."""
     calls = graph.calls
     order = np.lexsort((calls.offset_ns, calls.run))
-    offset, run = calls.offset_ns[order], calls.run[order]
+    offset = calls.offset_ns[order]
+    run = calls.run[order]
     first = np.r_[True, run[1:] != run[:-1]]
     before = np.where(first, 0.0, np.r_[0.0, offset[:-1]])
     between = np.empty(len(offset))

@@ -161,7 +161,8 @@ class Projection:
         rank = pd.Categorical(self.activities[CATEGORY], categories=list(CATEGORIES)).codes.astype(
             np.int64
         )
-        graph, counted = self.graph, self.counted
+        graph = self.graph
+        counted = self.counted
         return attributed_time(
             graph.start_ns[counted], graph.duration_ns[counted], rank[graph.rows][counted]
         )
@@ -176,7 +177,8 @@ class Projection:
 
         Starts and ends are of the activities in the order of the graph, shape (n_samples, n).
         """
-        counted, rows = self.counted, self.graph.rows
+        counted = self.counted
+        rows = self.graph.rows
         if self.folded:
             piece = self.activities[PIECE].to_numpy()[rows]
         else:
@@ -216,7 +218,8 @@ class Projection:
     def overlap_us(self) -> float:
         """Projected overlap of the activities that count: their sum less the time in which any ran."""
         projected = self.projected_ns[self.counted]
-        start, rank = self.times.start_ns[0][self.counted], np.zeros(len(projected), dtype=np.int64)
+        start = self.times.start_ns[0][self.counted]
+        rank = np.zeros(len(projected), dtype=np.int64)
         alone = attributed_time(start, projected, rank)
         return float(((projected - alone) * self.weights).sum()) / 1000.0
 
@@ -322,7 +325,8 @@ def project_trace(
         return replace(projection, target_graph=_with_gaps_of(graph, activities, host, target))
     if laws.gaps == "scaled":
         # by how much the time in which anything runs changes
-        duration, projected = graph.duration_ns[counted], projection.projected_ns[counted]
+        duration = graph.duration_ns[counted]
+        projected = projection.projected_ns[counted]
         alone_ns = projection.attributed_ns * projection.weights
         ratio = np.divide(projected, duration, out=np.ones_like(alone_ns), where=duration > 0)
         stretch = float((alone_ns * ratio).sum() / alone_ns.sum())
@@ -458,7 +462,8 @@ def replayed(
     calls = graph.calls
     if not len(calls):
         return starts, empty_calls()
-    begin, duration = times.call_ns(graph)[0], calls.duration_ns * cpu
+    begin = times.call_ns(graph)[0]
+    duration = calls.duration_ns * cpu
     returns = np.flatnonzero(graph.runs.wait >= 0)
     waits = graph.runs.wait[returns]
     duration[waits] = np.maximum(times.run_ns[0, returns] - begin[waits], 0.0)

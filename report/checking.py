@@ -132,9 +132,11 @@ def check_document(
     ``table`` holds the rows scored; ``learnt`` is the learning curve of another target than the
     run's.
     """
-    outcome, tone = f"{verdict(checked)}.", _TONES[checked.outcome]
+    outcome = f"{verdict(checked)}."
+    tone = _TONES[checked.outcome]
     if facts.all_trained:
-        outcome, tone = f"proves nothing: {_ALL_TRAINED}.", "warning"
+        outcome = f"proves nothing: {_ALL_TRAINED}."
+        tone = "warning"
     answer = Lines([Line(outcome, tone)], "answer", medium="terminal")
     sentences = reasons(checked, facts)
     if learnt is not None:
@@ -156,7 +158,8 @@ def check_document(
         partial(_curves, table, checked),
         f"Share of rows within an error: new rows, and out of sample{facts.before}",
     )
-    new, expected = percent(checked.score.e_out), percent(checked.expected.e_out)
+    new = percent(checked.score.e_out)
+    expected = percent(checked.expected.e_out)
     scored = "these" if facts.all_trained else "the new"
     promised = f"on {left_out(checked.scheme)} of its training it erred by {expected}{facts.before}"
     if checked.stated is not None:
@@ -312,7 +315,8 @@ def _scores(checked: Checked, facts: CheckFacts) -> Table:
     ]
     if checked.stated is not None:
         unstated = [NONE] * (len(checked.score.ir) + 3)
-        count, error = f"{checked.stated.rows:,}", number(checked.stated.error)
+        count = f"{checked.stated.rows:,}"
+        error = number(checked.stated.error)
         cells.insert(-1, ("stated of rows like these", count, error, *unstated))
     heads = (
         "rows",
@@ -509,7 +513,8 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
         Fact(clock(report["cost_s"]), "of measuring"),
     ]
-    now, after = percent(errors["now"]), percent(errors["after"])
+    now = percent(errors["now"])
+    after = percent(errors["after"])
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     if after == now:
         said += ": more rows of these groups are not expected to change it"

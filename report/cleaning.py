@@ -111,10 +111,12 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
 
 def removed_table(cleaned: Cleaned) -> Table:
     """Return what was left out by reason, with its share of all activities and of their time."""
-    removed, kept = cleaned.removed, len(cleaned.dispatches)
+    removed = cleaned.removed
+    kept = len(cleaned.dispatches)
     time = removed["duration_us"].clip(lower=0)
     kept_us = float(cleaned.dispatches["duration_ns"].sum()) / 1e3
-    total, total_us = len(removed) + kept, max(kept_us + float(time.sum()), 1e-9)
+    total = len(removed) + kept
+    total_us = max(kept_us + float(time.sum()), 1e-9)
 
     def cells(count: int, time_us: float) -> tuple[str, ...]:
         return (

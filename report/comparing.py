@@ -62,7 +62,9 @@ from .training import asked, by_part, left_out, metric, title
 from .wording import wording
 
 DRAWN: Final = 20  # answers that a figure compares
-_GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
+# rows of a table on a terminal
+_GROUPS = 10
+_MODELS = 12
 
 
 def runs_document(
@@ -73,7 +75,8 @@ def runs_document(
 ) -> Document:
     """Return two runs side by side, for terminal, page and machines, with the number of rows that both predicted."""
     asked = settings(*metrics)
-    heads, data = [], []
+    heads = []
+    data = []
     for one in schemes:
         said = sentence(one, names)
         if one.paired is None:
@@ -190,13 +193,15 @@ def difference(paired: PairedDifference) -> str:
 
 def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
     """Return the settings of both runs, as (setting, first, second)."""
-    one, other = _facts(first), _facts(second)
+    one = _facts(first)
+    other = _facts(second)
     return [(name, one.get(name, NONE), other.get(name, NONE)) for name in {**one, **other}]
 
 
 def _facts(metrics: Metrics) -> dict[str, str]:
     """Return setting -> value of a run, without what older runs did not record."""
-    data, made = metrics.get("data") or {}, metrics.get("provenance") or {}
+    data = metrics.get("data") or {}
+    made = metrics.get("provenance") or {}
     facts: JSON = {
         "prediction": title(data),
         "metric": data.get("metric"),
@@ -219,7 +224,8 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         },
     }
     for cv in metrics.get("cv") or []:
-        where, rule = left_out(cv["scheme"]), simplest(cv) or {}
+        where = left_out(cv["scheme"])
+        rule = simplest(cv) or {}
         facts[f"folds, {where}"] = cv.get("folds")
         facts[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
         facts[f"honest error, {where}"] = _honest_error(cv.get("selected") or {})
@@ -324,12 +330,15 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
 PARTS: Final = wording("comparing-parts")
 """Part of a difference of two traces (`projection.comparison.PARTS`) -> words."""
 _TONES: Final[dict[str, Any]] = {FASTER: "good", REMOVED: "soft", SLOWER: "warning", SAME: ""}
-_CALLS, _NAME = 15, 44  # rows of a table on a terminal; columns of a name there
+# rows of a table on a terminal; columns of a name there
+_CALLS = 15
+_NAME = 44
 
 
 def traces_document(changes: TraceChanges) -> Document:
     """Return two traces side by side, for terminal, page and machines."""
-    before, after = changes.before, changes.after
+    before = changes.before
+    after = changes.after
     names = before.label, after.label
     head = Headline(
         "end to end" + (", a step" if before.steps else ""),
@@ -486,7 +495,8 @@ def _ratios(estimates: pd.DataFrame, names: tuple[str, str]) -> Figure:
     """Draw by how much the second's answers differ from the first's, the first ones of many."""
     shown = estimates.head(DRAWN)
     values = 100 * (shown["ratio"] - 1)
-    lower, upper = 100 * (shown["ratio_lower"] - 1), 100 * (shown["ratio_upper"] - 1)
+    lower = 100 * (shown["ratio_lower"] - 1)
+    upper = 100 * (shown["ratio_upper"] - 1)
     work = partial(
         figures.changes,
         [str(what) for what in shown["what"]],
@@ -520,9 +530,11 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
     for one in reversed(schemes):  # groups that nobody measured first
         if (pair := one.paired) is None:
             continue
-        reach, apart = NONE, None
+        reach = NONE
+        apart = None
         if pair.lower is not None:
-            reach, apart = f" ({pair.lower:+.1f} to {pair.upper:+.1f})", pair.apart
+            reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
+            apart = pair.apart
         first, second = (
             (error, f"{percent(error)} ({name})")
             for error, name in zip((pair.first, pair.second), one.names, strict=True)
@@ -599,7 +611,9 @@ def several_document(
             f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is "
             "compared"
         )
-    bars, body, machine = list[Bars](), list[Row](), list[JSON]()
+    bars = list[Bars]()
+    body = list[Row]()
+    machine = list[JSON]()
     for what in figures:
         each = [other[what] for other in answers]
         first, text = each[0].first

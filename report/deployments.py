@@ -49,7 +49,8 @@ _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
 
 def deployments_document(choice: Choice, level: float) -> Document:
     """Return the answer first, then a way of each GPU and number of GPUs, and the fronts as a figure."""
-    asked, best = choice.question, choice.best
+    asked = choice.question
+    best = choice.best
     data = {
         "schema": SCHEMA,
         "level": level,
@@ -154,7 +155,8 @@ def headlined(choice: Choice) -> pd.Series:
 
 def _answer(choice: Choice) -> Headline:
     """Return the cheapest way that holds, or the nearest; without limits the ends of the best front."""
-    asked, first = choice.question, headlined(choice)
+    asked = choice.question
+    first = headlined(choice)
     if not asked.limited:
         rate = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
         if asked.price:
@@ -237,7 +239,8 @@ def _basis(choice: Choice, one: pd.Series) -> str:
 
 def _energy(choice: Choice) -> list[str]:
     """Return what the answer takes in energy, where the price of electricity was given."""
-    asked, first = choice.question, headlined(choice)
+    asked = choice.question
+    first = headlined(choice)
     if not asked.electricity:
         return []
     if asked.conditioned:
@@ -495,7 +498,8 @@ def _endless(best: pd.DataFrame) -> bool:
 
 def _chooser(choice: Choice) -> list[Part]:
     """Return drop-down lists (GPU, number of GPUs, ...) and the figures of each combination."""
-    best, asked = choice.best, choice.question
+    best = choice.best
+    asked = choice.question
     if asked.limited:
         heads = {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"}
     else:
@@ -545,7 +549,8 @@ def front_figure(choice: Choice) -> go.Figure:
     The cheapest way of each GPU that holds is a point with its interval; a line stands at the limit
     of the pace.
     """
-    asked, drawn = choice.question, Drawing()
+    asked = choice.question
+    drawn = Drawing()
     across, up = "tokens_per_s_per_user", "tokens_per_s_per_gpu"
     kinds, best = list(choice.fronts.groupby("gpu", sort=False)), choice.best.reset_index(drop=True)
     best = best[(best[across] > 0) & (best[up] > 0)]
@@ -559,7 +564,8 @@ def front_figure(choice: Choice) -> go.Figure:
     )
     for place, (gpu, ways) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]
-        x, y = ways[across], ways[up]
+        x = ways[across]
+        y = ways[up]
         texts = [f"{way(one)}, {_requests(one['concurrency'])}" for _, one in ways.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look)

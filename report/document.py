@@ -232,7 +232,8 @@ class Sliders(Part):
     @property
     def places(self) -> list[int]:
         """Return where each slider stands at first."""
-        path, left = [], self.first
+        path = []
+        left = self.first
         for _, values in reversed(self.axes):
             left, place = divmod(left, len(values))
             path.append(place)

@@ -24,7 +24,9 @@ from .static_figures import Drawing
 
 Look = dict[str, Any]
 """Properties of a figure, as plotly has them."""
-SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
+SELECTED = "#1C83C6"
+BASELINE = "#D55E00"
+NEUTRAL = "#8c8c8c"
 ABOVE: Final = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 """A legend in a line above its figure."""
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -51,13 +53,16 @@ def workloads(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | 
     `cv` is the scheme's entry of ``metrics["cv"]``, `unit` the label of the upper axis, e.g.
     ``"time, µs"``. None where nothing was selected or the selected model has no predictions.
     """
-    name, rows = str((cv.get("selected") or {}).get("name")), selected(predictions, cv)
+    name = str((cv.get("selected") or {}).get("name"))
+    rows = selected(predictions, cv)
     if rows.empty:
         return None
     rows = thinned(rows)
-    place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
+    place = np.arange(1, len(rows) + 1)
+    observed = rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]]
-    traces, baseline = list[Any](), reference(cv)
+    traces = list[Any]()
+    baseline = reference(cv)
     if baseline is not None and baseline["name"] in (
         rows := beside(rows, predictions, [baseline["name"]])
     ):
@@ -103,7 +108,8 @@ def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | Non
     Parameters as those of `workloads`. The band is made of the 5 % and 95 % quantiles of predicted
     over observed, out of fold. None where nothing was selected.
     """
-    name, rows = str((cv.get("selected") or {}).get("name")), selected(predictions, cv)
+    name = str((cv.get("selected") or {}).get("name"))
+    rows = selected(predictions, cv)
     rows = rows[rows["predicted"] > 0]
     if rows.empty:
         return None
@@ -265,7 +271,8 @@ FAMILIES: Final = {
 def families(predictions: pd.DataFrame, cv: Metrics) -> go.Figure | None:
     """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; none without any."""
     ranked = [row for row, _ in ordered({**cv, "baselines": []}) if row.get("e_out") is not None]
-    errors, figure = errors_of(predictions, cv), Drawing()
+    errors = errors_of(predictions, cv)
+    figure = Drawing()
     for pattern, colour in FAMILIES.items():
         row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)
         if row is not None:
@@ -280,7 +287,8 @@ def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     """Draw the place of each workload among all by its predicted value over that by its observed value."""
     rows = selected(predictions, cv)
     place = rows["predicted"].astype(float).rank().to_numpy(dtype=np.float32)
-    kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
+    kind = go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter
+    last = len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
     x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}
     hover = "observed %{x}, predicted %{y}<extra></extra>"
@@ -310,7 +318,8 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
     for (way, part), colour in zip(
         table.groupby("way", sort=False), (*OTHERS[2:3], SELECTED, *OTHERS), strict=False
     ):
-        x, line = part["rows"], {"color": colour, "width": 3}
+        x = part["rows"]
+        line = {"color": colour, "width": 3}
         error = part["e_out"]
         reach = {
             "array": part["greatest"] - error,
@@ -364,14 +373,16 @@ def trees(rows: Sequence[Metrics]) -> go.Figure:
         shared_xaxes=True,
         vertical_spacing=0.06,
     )
-    sizes, mode = [row["trees"] for row in rows], {"mode": "lines+markers"}
+    sizes = [row["trees"] for row in rows]
+    mode = {"mode": "lines+markers"}
     for key, label, colour in (("e_out", "E_out", SELECTED), ("e_in", "E_in", NEUTRAL)):
         line = {"color": colour, "width": 2}
         figure.add_scatter(
             name=label, x=sizes, y=[row[key] for row in rows], line=line, **mode, row=1, col=1
         )
     for threshold, colour in zip(("5", "10", "20"), OTHERS, strict=False):
-        share, line = [row["ir"][threshold] for row in rows], {"color": colour, "width": 2}
+        share = [row["ir"][threshold] for row in rows]
+        line = {"color": colour, "width": 2}
         figure.add_scatter(
             name=f"within {threshold} %", x=sizes, y=share, line=line, **mode, row=2, col=1
         )
@@ -393,7 +404,8 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
     """
     columns = list(prediction_columns(metric).values())
     rows = frame[frame[columns[0]].notna()].sort_values(columns[0], kind="stable")
-    place, outside = np.arange(1, len(rows) + 1), rows["extrapolated"].to_numpy(dtype=bool)
+    place = np.arange(1, len(rows) + 1)
+    outside = rows["extrapolated"].to_numpy(dtype=bool)
     figure = Drawing()
     for name, colour, of in (
         ("like training", SELECTED, ~outside),
@@ -507,10 +519,12 @@ def groups(rows: Sequence[Metrics], others: Sequence[float | None], rule: str) -
     Where one error would flatten most others, all are points on a logarithmic axis.
     """
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
-    marked, look = any(error is not None for error in others), Look()
+    marked = any(error is not None for error in others)
+    look = Look()
     if marked:
         look = {"showlegend": True, "legend": {**ABOVE, "y": 1.0}, "margin": {"t": 44}}
-    labels, texts = [str(row["group"]) for row in rows], [percent(error) for error in errors]
+    labels = [str(row["group"]) for row in rows]
+    texts = [percent(error) for error in errors]
     figure = _bars(labels, errors, texts, "mean error, %", **look)
     finite = [float(error) for error in others if error is not None]
     values = np.array([*errors, *finite])
@@ -538,9 +552,11 @@ def _points_of(
     Placed by their axes: plotly's panels, and each property set later, take as long again as
     all the rest.
     """
-    many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)
+    many = len(observed) >= WEBGL_FROM
+    place = np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
-    label, kind = escape(name), go.Scattergl if many else go.Scatter
+    label = escape(name)
+    kind = go.Scattergl if many else go.Scatter
     look = dots(colour, 5, opacity=0.8)
     if many:
         look = dots(colour, 3, opacity=0.5)
@@ -587,7 +603,8 @@ def _curve(
     """Return one inlier ratio curve: from the errors where there are predictions, else through the table's figures."""
     name = str(row["name"])
     if (errors := errors_by_model.get(row["name"])) is not None and errors.size:
-        x, y = THRESHOLDS, 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
+        x = THRESHOLDS
+        y = 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
     else:
         ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
         x, y = np.array(ir, dtype=float).reshape(-1, 2).T
@@ -723,7 +740,8 @@ def name_line(
     Names stand at other heights, for the lines may lie close.
     """
     place, count = line
-    across, up = np.log10(np.asarray(x, dtype=float)), np.log10(np.asarray(y, dtype=float))
+    across = np.log10(np.asarray(x, dtype=float))
+    up = np.log10(np.asarray(y, dtype=float))
     at = (place + 1) * len(across) // (count + 1)
     figure.add_annotation(_named(escape(name), across[at], up[at], colour, ax=28, ay=-24))
 
@@ -734,11 +752,13 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[Look]:
     ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are
     off, on a logarithmic axis; what is unknown is passed over.
     """
-    across, up = np.asarray(at, dtype=float), np.asarray(off, dtype=float)
+    across = np.asarray(at, dtype=float)
+    up = np.asarray(off, dtype=float)
     finite = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
     if not len(finite):
         return []
-    low, high = across[finite].min(), across[finite].max()
+    low = across[finite].min()
+    high = across[finite].max()
     points = list[Look]()
     third = np.minimum(3 * (across[finite] - low) / max(high - low, 1e-9), 2).astype(int)
     for place in np.unique(third):
@@ -775,7 +795,8 @@ def panels(figure: go.Figure, height: int) -> go.Figure:
         {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
     )
     rows = 28 if entries > 6 else 0  # a second row of it, beneath the buttons of the figure
-    margin, height = {"l": 60, "r": 16, "t": 90 + rows, "b": 50}, height + rows
+    margin = {"l": 60, "r": 16, "t": 90 + rows, "b": 50}
+    height = height + rows
     look = {
         "height": height,
         "font": {"family": _FONT, "size": 13, "color": _TEXT},
@@ -798,7 +819,8 @@ def _dressed(figure: go.Figure, look: Look, axis: Look) -> go.Figure:
         drawn = layout[name] = _merged(layout.get(name, {}), _AXIS | axis)
         if drawn.get("type") != "log" or "tickvals" in drawn:
             continue
-        letter, of = name[0], name.replace("axis", "")
+        letter = name[0]
+        of = name.replace("axis", "")
         traces = [trace for trace in figure.data if (trace[f"{letter}axis"] or letter) == of]
         values = np.concatenate([[], *(np.asarray(trace[letter], dtype=float) for trace in traces)])
         values = values[(values > 0) & np.isfinite(values)]

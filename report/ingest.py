@@ -372,7 +372,8 @@ def trace_table(traces: Sequence[Overview]) -> Table:
     numbers = ("kernels", "copies", "linked", "kernel, ms", "busy, ms", "span, ms")
     body = []
     for trace in traces:
-        kernels, every = trace.activities.get(KERNEL, 0), sum(trace.activities.values())
+        kernels = trace.activities.get(KERNEL, 0)
+        every = sum(trace.activities.values())
         times = (milliseconds(time) for time in (trace.kernel_us, trace.busy_us, trace.span_us))
         device = ", ".join(device or "not stated" for device in trace.devices) or NONE
         linked = share(trace.linked / every if every else None, 0)

@@ -108,7 +108,8 @@ def laid_out(
     if isinstance(source, pd.DataFrame):
         source = source.to_dict("records")
     records = list(source or ())
-    columns, texts = [], []
+    columns = []
+    texts = []
     for head, field, *how in layout.pop("columns"):
         form, kind, widths = (*how, *_UNSTATED[len(how) :])
         write = forms.get(str(field)) or FORMS.get(form) or partial(formatted, form=form)

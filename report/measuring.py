@@ -20,7 +20,8 @@ _NAMED: Final = 10  # failed rows that are listed
 
 def measuring_document(measured: Measured) -> Document:
     """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
-    failures, differences = measured.failures, measured.differences
+    failures = measured.failures
+    differences = measured.differences
     warnings = [*map(str, doubts(measured.table))]
     for failed in failures[:_NAMED]:
         warnings.append(f"not measured: {failed['row']}: {failed['reason']}")

@@ -164,7 +164,9 @@ class _Progress:
     """What progress looks like in the output of a cell."""
 
     def __init__(self, line: str, done: int, total: int) -> None:
-        self._line, self._done, self._total = line, done, total
+        self._line = line
+        self._done = done
+        self._total = total
 
     def __repr__(self) -> str:
         return self._line

@@ -153,7 +153,8 @@ def plan_json(chosen: Plan) -> JSON:
 
 def record_document(recorded: Recorded) -> Document:
     """Return how each kernel was recorded, how its power changed with longer trains, and the next command."""
-    cells, advice = [], []
+    cells = []
+    advice = []
     for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
         unthrottled = one.unthrottled
         if unthrottled is None:
@@ -208,8 +209,10 @@ def power_document(profiles: PowerProfiles) -> Document:
 
     Pairs of kernels are held against a power cap where one is given (`power.lessons.learn`).
     """
-    kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
-    compared, learnt = compare(kernels), learn(kernels, profiles.cap_w, profiles.idle_w)
+    kernels = profiles.kernels
+    clocks = clock_words(profiles.clocks)
+    compared = compare(kernels)
+    learnt = learn(kernels, profiles.cap_w, profiles.idle_w)
     tables = [
         replace(component_table(compared), medium="terminal"),
         replace(component_table(compared, named=True), medium="page"),
@@ -217,7 +220,9 @@ def power_document(profiles: PowerProfiles) -> Document:
         *_steps(kernels),
         lines([clocks], "list", medium="page"),
     ]
-    descriptions, notes, sections = [], [*map(repr, profiles.left_out)], []
+    descriptions = []
+    notes = [*map(repr, profiles.left_out)]
+    sections = []
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
     for place, one in enumerate(kernels):
         described = [*description(one)]
@@ -311,7 +316,8 @@ def _headline(one: KernelPower, level: float) -> Headline:
     part, name, rival = one.components[_main(one)], "", ""
     if part.component != TOTAL:
         name = f" of {part.component}"
-    said, energy = f"while it runs, {significant(one.kernel_us)} µs", part.energy
+    said = f"while it runs, {significant(one.kernel_us)} µs"
+    energy = part.energy
     if np.isfinite(energy.energy_j):
         bounds = f"{significant(1e3 * energy.lower_j)} – {significant(1e3 * energy.upper_j)} mJ"
         said += (
@@ -401,7 +407,8 @@ def clock_words(clocks: Clocks) -> str:
 
 def power_json(profiles: PowerProfiles, learnt: Lessons) -> JSON:
     """Return the profiles for machines; a figure that does not exist is NaN."""
-    compared, clocks = compare(profiles.kernels), profiles.clocks
+    compared = compare(profiles.kernels)
+    clocks = profiles.clocks
     return {
         "schema": SCHEMA,
         "method": METHOD,
@@ -495,7 +502,8 @@ def run_figure(one: KernelPower, parts: Mapping[str, ComponentPower]) -> go.Figu
     """Return a panel per part of the power over the whole run: its readings, and their mean by execution."""
     traces = {}
     for name, part in parts.items():
-        points, means = part.run, part.by_execution
+        points = part.run
+        means = part.by_execution
         looks = (
             ("readings", points["since_run_us"], points["power_w"], dots(NEUTRAL, 4, opacity=0.5)),
             ("mean by execution", means["start_us"], means["mean_w"], stroke(SELECTED, 2)),
@@ -588,7 +596,8 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     """Return a bar per kernel, its components stacked; the total, a mark, where the log has components beside it."""
     names = list(dict.fromkeys(chain.from_iterable(one.components for one in kernels)))
     parts = [name for name in names if name != TOTAL] or names
-    place, figure = np.arange(len(kernels)), Drawing()
+    place = np.arange(len(kernels))
+    figure = Drawing()
     hover = [escape(one.kernel) for one in kernels]
     others = iter((OTHERS[1], OTHERS[3], BASELINE) * len(parts))
     colours = [COLOURS[name] if name in COLOURS else next(others) for name in parts]

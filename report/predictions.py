@@ -138,7 +138,8 @@ class Tally:
         predicted, lower, upper = (frame[name].to_numpy(dtype=float) for name in self._names)
         done = ~np.isnan(predicted)
         outside = frame["extrapolated"].to_numpy(dtype=bool)
-        self.rows, self.predicted = self.rows + len(frame), self.predicted + int(done.sum())
+        self.rows = self.rows + len(frame)
+        self.predicted = self.predicted + int(done.sum())
         self.outside += int(outside.sum())
         labels = {
             "not_predicted": first[~done],
@@ -479,7 +480,8 @@ def _pictured(explained: Explained, unit: str) -> Bars:
 
 def sentence(explained: Explained) -> str:
     """Return the prediction's interval, its basis, the host's time, and the nearest trained row."""
-    answer, unit = explained.answer, quantity(explained.metric).unit
+    answer = explained.answer
+    unit = quantity(explained.metric).unit
     _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
     text = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
     if not has_value(answer["lower"]):

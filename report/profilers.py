@@ -69,7 +69,8 @@ def counters_document(
     table: pd.DataFrame, passes: Sequence[Sequence[str]], report: Mapping[str, Any]
 ) -> Document:
     """Return the choice for terminal and machines; the parts are those of `api.profilers.CounterChoice`."""
-    advised, every = report["advised"], table[table["columns"] == "all"]
+    advised = report["advised"]
+    every = table[table["columns"] == "all"]
     unseen = f"error on {left_out(report['scheme'])}, {percent(every['e_out'].min())} with all"
     facts = [
         Fact(f"{sum(map(len, passes))}", f"counters to record, of {report['counters']:,}"),
@@ -216,7 +217,8 @@ def trace_table(fidelity: Fidelity) -> Table:
     """
     cells = []
     for place, trace in enumerate(fidelity.traces):
-        times, agreement = trace.times, trace.agreement
+        times = trace.times
+        agreement = trace.agreement
         spans = (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)
         texts = (
             times.label,

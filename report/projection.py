@@ -76,7 +76,8 @@ PACES: Final = wording("projection-paces")
 
 def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
-    projection, unsure = result.projection, result.uncertainty
+    projection = result.projection
+    unsure = result.uncertainty
     kernels = kernel_table(projection, result.rates)
     phases = []
     if result.phases is not None:
@@ -115,7 +116,8 @@ def projection_document(result: Result) -> Document:
 
 def answer(result: Result) -> str:
     """Summarise in a sentence: the interval of the time, and what FLOPS scaling predicts."""
-    unsure, totals = result.uncertainty, result.published.totals
+    unsure = result.uncertainty
+    totals = result.published.totals
     published = (
         f"{duration(totals['sum'])} added up, {duration(totals['replay'])} replayed in the same way"
     )
@@ -240,7 +242,8 @@ def _sweeps(result: Result, table: Table) -> list[Part]:
 
 def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Sliders:
     """Return a slider for each figure that was swept, and the time of the point that they stand at."""
-    target, measured = result.projection.target.name, result.projection.measured_us
+    target = result.projection.target.name
+    measured = result.projection.measured_us
     axes = []
     for name in names:
         axes.append((str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()]))
@@ -264,7 +267,9 @@ def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Slid
 
 def data(result: Result) -> JSON:
     """Return a projection as JSON types; the activities themselves are not in it."""
-    unsure, laws, phases = result.uncertainty, result.projection.laws, result.phases
+    unsure = result.uncertainty
+    laws = result.projection.laws
+    phases = result.phases
     roofs = []
     for one in result.strips:
         shares = {name: share.tolist() for name, share in one.shares.items()}
@@ -387,8 +392,11 @@ def in_words(table: pd.DataFrame) -> pd.DataFrame:
 def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     """Return every table under its name; tables without rows are left out. ``kernels`` are of `kernel_table`."""
     words = {"host": result.projection.host.name, "target": target_of(result.projection)}
-    whole, steps = result.uncertainty.nominal_us, result.steps
-    other, phases, missed = result.remarks["other"], result.phases, result.durations
+    whole = result.uncertainty.nominal_us
+    steps = result.steps
+    other = result.remarks["other"]
+    phases = result.phases
+    missed = result.durations
     if missed is not None:
         missed = missed[missed["measured"] < missed["launches"]]
     totals = result.totals
@@ -431,7 +439,8 @@ def _why_more(result: Result, added: float, whole: float) -> str:
     projection = result.projection
     counts = projection.counted
     rows = projection.activities["projected_us"].to_numpy()[projection.graph.rows]
-    apart, overlap = float(rows[~counts].sum()), projection.overlap_us
+    apart = float(rows[~counts].sum())
+    overlap = projection.overlap_us
     reasons: list[str] = []
     if apart > 0:
         left_out = counted(int((~counts).sum()), "activity that is", "activities that are")
@@ -594,9 +603,11 @@ def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
 def projections_document(results: Sequence[Result]) -> Document:
     """Return several traces or targets side by side: a row each, the largest gain first."""
     ranked = sorted(results, key=_ratio)
-    records, places = list[JSON](), list[JSON]()
+    records = list[JSON]()
+    places = list[JSON]()
     for result in ranked:
-        unsure, projection = result.uncertainty, result.projection
+        unsure = result.uncertainty
+        projection = result.projection
         reach = f"{duration(unsure.lower_us)} … {duration(unsure.upper_us)}"
         records.append(
             {
@@ -660,7 +671,8 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
     launches; of a call that launches none, for the call. The columns are `name`, `count` of calls
     replayed, `path_us`, and `share` of the path.
     """
-    graph, path = projection.target_graph, projection.path
+    graph = projection.target_graph
+    path = projection.path
     work = path[path["kind"] == WORK]
     if not len(graph.calls) or work.empty:
         return pd.DataFrame({"name": [], "count": [], "path_us": [], "share": []})
@@ -706,7 +718,8 @@ BOUNDS = {"": "unknown"}
 
 def unknown(kernels: pd.DataFrame) -> list[str]:
     """Report the share of the projected time spent in kernels of unknown work; nothing where there is none."""
-    guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    guessed = kernels[kernels["unknown"]]
+    total = float(kernels["projected_us"].sum())
     if guessed.empty or not total:
         return []
     part = share(float(guessed["projected_us"].sum()) / total)
@@ -719,7 +732,8 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
 
 def unknown_json(kernels: pd.DataFrame) -> JSON:
     """Return the same as JSON types, with the kernels by name."""
-    guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    guessed = kernels[kernels["unknown"]]
+    total = float(kernels["projected_us"].sum())
     by = guessed.groupby("name", sort=False, observed=True)
     sums = by[["count", "measured_us", "projected_us"]].sum().reset_index()
     part = float(guessed["projected_us"].sum()) / (total or 1.0)
@@ -754,8 +768,10 @@ def spread(sigma: float) -> str:
 
 def job_document(job: Job, unsure: Uncertainty) -> Document:
     """Return several ranks of a job on another GPU with their uncertainty, for terminal, page and machines."""
-    host, target = job.projections[0].host.name, target_of(job.projections[0])
-    said, notes = _findings(job), _notes(job)
+    host = job.projections[0].host.name
+    target = target_of(job.projections[0])
+    said = _findings(job)
+    notes = _notes(job)
     ratio = job.projected_us / job.measured_us
     head = Headline(
         "end to end",
@@ -812,7 +828,8 @@ def answered(
 
 def target_of(projection: Projection) -> str:
     """Return the target's name beside the host, with what else changes if it is the same GPU."""
-    name, world = projection.target.name, projection.laws.world
+    name = projection.target.name
+    world = projection.laws.world
     if world is not None and world.ranks is not None:
         return f"{name}, {counted(world.ranks, 'rank')}"
     if name != projection.host.name:
@@ -833,7 +850,8 @@ def _doubts(job: Job) -> list[Remark]:
 def _findings(job: Job) -> list[str]:
     """Return the share of waiting time, and the slowest rank."""
     split = job.split
-    total, waiting = float(split["total_us"].sum()), float(split["waiting_us"].sum())
+    total = float(split["total_us"].sum())
+    waiting = float(split["waiting_us"].sum())
     before = float(split["measured_waiting_us"].sum()) / float(split["measured_total_us"].sum())
     latest = split.sort_values("late_us", ascending=False, kind="stable").iloc[0]
     target = job.projections[0].target.name
@@ -883,7 +901,8 @@ def _notes(job: Job) -> list[str]:
 
 
 def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
-    host, target = job.projections[0].host.name, target_of(job.projections[0])
+    host = job.projections[0].host.name
+    target = target_of(job.projections[0])
     drawn = Figure(
         partial(ranks_figure, job), f"Time of each rank on {target}, by what it is spent on"
     )

@@ -95,7 +95,8 @@ def tornado_figure(result: Result) -> go.Figure | None:
 def sweep_figures(result: Result) -> list[go.Figure]:
     """Draw every sweep of a projection, marked with what was measured on the host."""
     figures = []
-    host, target = result.projection.host, result.projection.target
+    host = result.projection.host
+    target = result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
         value = published_value(host, str(name)) if name in SWEPT else None
         marks = []

@@ -30,7 +30,10 @@ if (
 Metrics = Mapping[str, Any]
 """A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
 DIGITS = 9  # significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise
-METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
+METRICS = "metrics.json"
+PREDICTIONS = "predictions.parquet"
+REPORT = "report.html"
+MODEL = "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
 """What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
 # what a folder of runs for several targets has beside them
@@ -110,7 +113,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     from ..readers.base import TRACE_BYTES
     from ..readers.files import whole_parquet, whole_table  # here: `show` alone needs no reader
 
-    metrics, path = read_metrics(folder), folder / PREDICTIONS
+    metrics = read_metrics(folder)
+    path = folder / PREDICTIONS
     try:
         with whole_parquet(path) as file:
             laws, models = list[str](), list[str]()

@@ -67,8 +67,12 @@ from .reference import MISSING, gpus_json
 from .static_figures import Drawing
 from .validation import conclusion, summary, validation_json
 
-NAMED_BENCHMARKS, NAMED_LAWS = 4, 3  # how many a remark names; more are counted
-GOOD, POOR = 5.0, 20.0  # errors in % below the first are shown as good, above the second as poor
+# how many a remark names; more are counted
+NAMED_BENCHMARKS = 4
+NAMED_LAWS = 3
+# errors in % below the first are shown as good, above the second as poor
+GOOD = 5.0
+POOR = 20.0
 COLUMNS_OF_PANELS: Final = 3
 _HEADLINES: Final = 4  # answers in the first screen
 PANEL: Final = 250  # height of a row of panels, pixels
@@ -282,7 +286,8 @@ def remarks(result: SizePredictions) -> list[str]:
             noted.append(repr(note) if len(laws) == one.fitted else f"{few_laws}: {note!r}")
         for words in dict.fromkeys([*noted, *failures, *_missing(one, result)]):
             about.setdefault(words, []).append(one.curve.name)
-    said, every = [], len(result.benchmarks)
+    said = []
+    every = len(result.benchmarks)
     for words, names in about.items():
         if len(names) <= NAMED_BENCHMARKS:
             few_names = ", ".join(names)
@@ -303,7 +308,8 @@ def remarks(result: SizePredictions) -> list[str]:
 def _missing(one: BenchmarkPrediction, result: SizePredictions) -> Iterator[str]:
     """Yield why laws that were fitted give no prediction at a size, or no interval: a dash stands there."""
     for target in result.targets:
-        unpredicted, unbounded = list[str](), list[str]()
+        unpredicted = list[str]()
+        unbounded = list[str]()
         for law in one.laws:
             if law.failed:
                 continue
@@ -362,7 +368,8 @@ def predictions_json(result: SizePredictions) -> JSON:
 
 
 def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> JSON:
-    curve, scaling = one.curve, one.scaling
+    curve = one.curve
+    scaling = one.scaling
     cliffs = None
     if one.cliffs is not None:
         cliffs = [*map(str, one.cliffs)]
@@ -761,7 +768,8 @@ def problems(measured: DeviceSizes) -> list[JSON]:
 def family_figure(result: DeviceScaling) -> go.Figure:
     """Return the exponent of each problem, family by family, with the median and its interval."""
     keys = result.measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
-    exponents, figure = result.measured.exponents, Drawing()
+    exponents = result.measured.exponents
+    figure = Drawing()
     for place, one in enumerate(result.families):
         of = keys.eq([one.op, one.family, one.dtype]).all(axis=1).to_numpy()
         spread = place + 0.5 * (np.linspace(0, 1, int(of.sum())) - 0.5)
@@ -771,7 +779,9 @@ def family_figure(result: DeviceScaling) -> go.Figure:
             name=one.name,
             **dots(NEUTRAL, 5, opacity=0.5),
         )
-        value, lower, upper = one.exponent.value, one.exponent.lower, one.exponent.upper
+        value = one.exponent.value
+        lower = one.exponent.lower
+        upper = one.exponent.upper
         bars = {
             "type": "data",
             "array": [upper - value],
@@ -926,7 +936,8 @@ def _curves_of(scenario: str) -> list[Curve]:
 
 def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figure:
     """Draw the error of every benchmark by each of the paper's predictors, side by side."""
-    errors, figure = benchmark_errors(scenario, target, fit), Drawing()
+    errors = benchmark_errors(scenario, target, fit)
+    figure = Drawing()
     for name, colour in zip((*PREDICTORS.values(), EQUATIONS), (*_COLOURS, NEUTRAL), strict=False):
         bars_of = [*errors[name], errors[name].mean()]
         bars = {
@@ -1005,7 +1016,9 @@ def published_table(published: pd.DataFrame) -> Table:
     )
     compared = []
     for row, ends in zip(published.to_dict("records"), cells != cells.shift(-1), strict=True):
-        why, scenario, predictor = row["explanation"], str(row["scenario"]), str(row["predictor"])
+        why = row["explanation"]
+        scenario = str(row["scenario"])
+        predictor = str(row["predictor"])
         tone: Tone = "warning" if why else ""
         figures = []
         for name in ("average", "max"):

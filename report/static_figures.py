@@ -15,9 +15,14 @@ from xml.sax.saxutils import escape
 import numpy as np
 import plotly.graph_objects as go
 
-WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 84, 22, 46, 56
-TEXT, GRID = "#808080", "#808080"
+WIDTH = 640
+HEIGHT = 360
+LEFT = 84
+RIGHT = 22
+TOP = 46
+BOTTOM = 56
+TEXT = "#808080"
+GRID = "#808080"
 PALETTE = ("#1C83C6", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DRAWN = ("scatter", "scattergl", "bar", "heatmap")
 """Kinds of traces that are drawn."""
@@ -145,7 +150,8 @@ def _legend(figure: go.Figure) -> Iterator[str]:
     """Yield the names of the traces in one line, as many as it holds."""
     if figure.layout.showlegend is False:
         return
-    across, shown = float(LEFT), set[str]()
+    across = float(LEFT)
+    shown = set[str]()
     traces = list(enumerate(figure.data))
     if "reversed" in (figure.layout.legend.traceorder or ""):
         traces.reverse()
@@ -169,7 +175,8 @@ def _values(trace: Any) -> tuple[list[Any], list[Any]]:
     for letter in ("x", "y"):
         values = trace[letter]
         if values is None:
-            first, step = trace[f"{letter}0"] or 0, trace[f"d{letter}"] or 1
+            first = trace[f"{letter}0"] or 0
+            step = trace[f"d{letter}"] or 1
             other = trace["y" if letter == "x" else "x"]
             values = [first + step * place for place in range(len(other))]
         values = list(values)
@@ -192,14 +199,17 @@ def _axis(
     domain = layout_axis.domain or (0.0, 1.0)
     if letter == "x":
         span = WIDTH - LEFT - RIGHT
-        start, end = LEFT + span * domain[0], LEFT + span * domain[1]
+        start = LEFT + span * domain[0]
+        end = LEFT + span * domain[1]
     else:
         span = HEIGHT - TOP - BOTTOM
-        start, end = HEIGHT - BOTTOM - span * domain[0], HEIGHT - BOTTOM - span * domain[1]
+        start = HEIGHT - BOTTOM - span * domain[0]
+        end = HEIGHT - BOTTOM - span * domain[1]
     every = [value for part in values for value in part]
     if _is_words(every) or layout_axis.type == "category":
         words = tuple(dict.fromkeys(_plain(value) for value in every))
-        low, high = -0.6, len(words) - 0.4
+        low = -0.6
+        high = len(words) - 0.4
         return _turned(Axis(low, high, start, end, False, words), layout_axis)
     numbers = np.asarray(every, dtype=float)
     along = "x" if letter == "x" else "y"
@@ -218,11 +228,14 @@ def _axis(
         numbers = np.log10(numbers[numbers > 0])
     low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 1.0)
     margin = 0.04 * (high - low) or 0.5
-    low, high = low - margin, high + margin
+    low = low - margin
+    high = high + margin
     if (lengthwise or layout_axis.rangemode == "tozero") and not is_log:
-        low, high = min(low + margin, 0.0), max(high, 0.0)
+        low = min(low + margin, 0.0)
+        high = max(high, 0.0)
     if bars and not lengthwise:
-        low, high = low - 0.5, high + 0.5
+        low = low - 0.5
+        high = high + 0.5
     if layout_axis.range is not None:
         low, high = (float(end_of) for end_of in layout_axis.range)
     words = ()
@@ -333,7 +346,8 @@ def _heat(trace: Any, x: list[Any], y: list[Any], across: Axis, up: Axis) -> Ite
         for column, value in enumerate(of_row):
             if not math.isfinite(value):
                 continue
-            left, top = columns[column] - wide / 2, rows[row] - high / 2
+            left = columns[column] - wide / 2
+            top = rows[row] - high / 2
             spot = f'x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}"'
             depth = max(value / largest, 0.03)
             yield f'<rect {spot} fill="{PALETTE[0]}" fill-opacity="{depth:.2f}"/>'

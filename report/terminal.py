@@ -143,7 +143,8 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     An answer that takes more lines is whole.
     """
     # Remarks are not of the answer itself: how data were read, what was lost.
-    remarks, parts = list[Line](), list[Part]()
+    remarks = list[Line]()
+    parts = list[Part]()
     every = chain.from_iterable(section.parts for section in document.sections)
     opening = [part for part in document.opening if part.medium != "page"]
     rest = [part for part in every if part.medium != "page"]
@@ -159,7 +160,9 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     fixed = [part for part in outer if not isinstance(part, Table)]
     taken = _lines(Document(document.title, document.lead, [*fixed, Lines(said)]), console)
     room = SCREEN - 2 - taken
-    shown, tables, rows_left = list[Part](), 0, 0
+    shown = list[Part]()
+    tables = 0
+    rows_left = 0
     for place, part in enumerate(parts):
         if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
             shown.append(part)
@@ -197,7 +200,8 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
 
 def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, int]:
     """Return a table with as many rows as fit, three at least, and its lines; else None, and 0."""
-    most_rows, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
+    most_rows = min(len(table.rows), table.shown or len(table.rows))
+    least = min(3, len(table.rows))
 
     def cut(count: int) -> tuple[Table, int]:
         made = table
@@ -323,7 +327,9 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     if cut and table.title and not table.rest:
         counts = f" ({table.shown} of {len(whole):,})"
     shown = [*whole[: table.shown], *([table.rest] if cut and table.rest else [])]
-    columns, heads, gap = [*table.columns], [column.head for column in table.columns], 2
+    columns = [*table.columns]
+    heads = [column.head for column in table.columns]
+    gap = 2
     if _needed(columns, heads, shown, gap) > console.width:
         gap = 1
     if _needed(columns, heads, shown, gap) > console.width:
@@ -391,7 +397,8 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
             text = _text(cell, "bold" if row.title and not place else "")
             if column.kind == "cut":
                 # set on the cell, not on the column: rich then narrows this column first
-                text.no_wrap, text.overflow = True, "ellipsis"
+                text.no_wrap = True
+                text.overflow = "ellipsis"
             if column.kind == "kernel":
                 cells.append(_Name(text, names[place]))
             else:
@@ -404,7 +411,8 @@ class _Name:
     """The name of a kernel, cut where its column is narrower, so that it differs from the others."""
 
     def __init__(self, text: Text, others: Sequence[str]) -> None:
-        self._text, self._others = text, others
+        self._text = text
+        self._others = others
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         short = distinct(self._text.plain, self._others, options.max_width)
@@ -432,8 +440,10 @@ def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
     figure = plotille.Figure()
     figure.width = next((wide for wide in _WIDTHS if wide + _AXIS <= width), 25)
     figure.height = _HEIGHT
-    figure.with_colors, figure.origin = coloured, False
-    figure.x_label, figure.y_label = "x", "y"
+    figure.with_colors = coloured
+    figure.origin = False
+    figure.x_label = "x"
+    figure.y_label = "y"
     figure.x_ticks_fkt = figure.y_ticks_fkt = lambda value, _: (
         f"{10.0**value if chart.logarithmic else value:.3g}"
     )

@@ -285,7 +285,8 @@ def asked(result: ValidationResult) -> str:
 def legend(result: ValidationResult) -> str:
     """Return how to read the table."""
     measured = quantity(result.dataset.metric)
-    target, law = f"{measured.symbol}_target", f"{measured.symbol}_law"
+    target = f"{measured.symbol}_target"
+    law = f"{measured.symbol}_law"
     slope = (
         f"slope: of log {target} on log {law}, cluster-robust; 1 = no dependence on size; tested "
         f"at {ALPHA:.0%}, Holm "
@@ -446,7 +447,8 @@ def deviations(result: ValidationResult) -> go.Figure:
     for law in laws:
         traces += [(law, trace) for trace in _traces(result, law)]
     figure = Drawing([trace.update(visible=law == laws[0]) for law, trace in traces])
-    low, high = 1 / (1 + result.margin), 1 + result.margin
+    low = 1 / (1 + result.margin)
+    high = 1 + result.margin
     figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
     figure.add_hline(y=1, line_width=1, line_color="green")
     log_axes(figure, "t_host (µs)", _axis(symbol, laws[0]))
@@ -481,7 +483,8 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
     else:
         sources = np.full(len(host), "")
     for index, finding in enumerate(result.classes[1:]):
-        rows, colour = finding.members, _COLOURS[index % len(_COLOURS)]
+        rows = finding.members
+        colour = _COLOURS[index % len(_COLOURS)]
         symbol = _SYMBOLS[index // len(_COLOURS) % len(_SYMBOLS)]
         shared = {"name": finding.name, "legendgroup": finding.name}
         yield go.Scattergl(

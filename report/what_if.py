@@ -101,7 +101,8 @@ def _from_host(
     metric = model.recipe.metric
     label = quantity(model.recipe.metric).label
     if HOST_DEVICE in kind:
-        host, fixed = str(kind[HOST_DEVICE].iloc[0]), f"{fixed}; target = {kind['device'].iloc[0]}"
+        host = str(kind[HOST_DEVICE].iloc[0])
+        fixed = f"{fixed}; target = {kind['device'].iloc[0]}"
     slider = max(varied, key=lambda name: kind[name].nunique())
     others = [name for name in varied if name != slider]
     if others:
@@ -125,7 +126,8 @@ def _from_host(
     lacking: Part = Table(
         columns("", label), rows([("predicted", f"none: {host} was not measured here")])
     )
-    choices, first = list[list[Part]](), None
+    choices = list[list[Part]]()
+    first = None
     for place, (shape, value) in enumerate(product(shapes, values)):
         row, observed, time = by_shape.get((*shape, value), ({"predicted": np.nan}, np.nan, np.nan))
         predicted = np.isfinite(row["predicted"])

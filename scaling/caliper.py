@@ -78,7 +78,9 @@ def _profile(path: Path, rename: Mapping[str, str]) -> tuple[str, list[Value]]:
     source = str(path)
     try:
         document = json.loads(text(path))
-        columns, nodes, data = document["columns"], document["nodes"], document["data"]
+        columns = document["columns"]
+        nodes = document["nodes"]
+        data = document["data"]
         measured = [bool(one.get("is_value")) for one in document["column_metadata"]]
         place = columns.index("path")
         regions = _regions(nodes)
@@ -121,7 +123,8 @@ def _regions(nodes: list[Mapping[str, Any]]) -> dict[Any, str]:
     """Return the name of each node: its labels from the outermost region on, joined by slashes."""
     regions = dict[Any, str]()
     for place, node in enumerate(nodes):
-        labels, parent = [str(node["label"])], node.get("parent")
+        labels = [str(node["label"])]
+        parent = node.get("parent")
         while parent is not None and len(labels) < _DEEPEST:
             labels.append(str(nodes[parent]["label"]))
             parent = nodes[parent].get("parent")

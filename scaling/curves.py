@@ -69,7 +69,8 @@ class CurveError(DataError):
 
     def __init__(self, benchmark: str, problem: str) -> None:
         super().__init__(problem, source=benchmark)
-        self.benchmark, self.problem = benchmark, problem
+        self.benchmark = benchmark
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,8 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     measured = rows[rows["performance"].notna()]
     if measured.empty:
         raise DataError(f"performance of {name} is not given at any size", source=source)
-    mpki, inner = _column(rows, "mpki"), _column(rows, "l2_mpki")
+    mpki = _column(rows, "mpki")
+    inner = _column(rows, "l2_mpki")
     _refuse(rows, mpki < 0, "mpki", "not be negative", source, name)
     _refuse(rows, inner < mpki, "l2_mpki", "be at least mpki", source, name)
     needed = rows["performance"].notna()
@@ -521,6 +523,8 @@ def within(curve: Curve, sizes: FloatArray) -> FloatArray:
 
     The published forms of the scale models speak of larger sizes only.
     """
-    u, v, at = np.log(curve.sizes), np.log(curve.performance), np.log(sizes)
+    u = np.log(curve.sizes)
+    v = np.log(curve.performance)
+    at = np.log(sizes)
     below = v[0] + (at - u[0]) * (v[1] - v[0]) / (u[1] - u[0])
     return np.exp(np.where(at < u[0], below, np.interp(at, u, v)))

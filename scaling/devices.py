@@ -199,7 +199,8 @@ def with_cu_law(dataset: Dataset) -> Dataset:
     That is between devices of one architecture with different numbers of units. Where a law already
     says the same (FLOPS scaling between devices of one clock) the data set is returned as it is.
     """
-    host, target = dataset.host, dataset.target
+    host = dataset.host
+    target = dataset.target
     if host is None or dataset.metric != "duration_us" or not host.arch or host.arch != target.arch:
         return dataset
     if host.cus is None or target.cus is None or host.cus == target.cus:
@@ -226,7 +227,8 @@ def limits(measured: DeviceSizes) -> list[Remark]:
     Codes: ``two-sizes-only``, ``scaling-figure-not-published``, ``figure-out-of-proportion``,
     ``architectures-differ``.
     """
-    first, last = measured.devices[0], measured.devices[-1]
+    first = measured.devices[0]
+    last = measured.devices[-1]
     shown = []
     if len(measured.devices) == 2:
         text = (
@@ -239,7 +241,8 @@ def limits(measured: DeviceSizes) -> list[Remark]:
         ("memory_bw_gbs", "memory bandwidth", ratio),
         ("boost_mhz", "clock", 1.0),
     ):
-        small, large = getattr(first, figure), getattr(last, figure)
+        small = getattr(first, figure)
+        large = getattr(last, figure)
         if small is None or large is None:
             device = (first if small is None else last).name
             text = f"{name} of {device} is not published"

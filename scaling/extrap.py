@@ -40,7 +40,9 @@ from ..readers.files import WORKBOOK, content, text
 from ..readers.records import number
 from ..remarks import Remark, remark
 
-SIZE, TIME, PERFORMANCE = "size", "time", "performance"
+SIZE = "size"
+TIME = "time"
+PERFORMANCE = "performance"
 _TEXT: Final = re.compile(rb"(?m)\A(?:\s*+#[^\n]*+\n)*+\s*+PARAMETER[ \t]")
 _JSON: Final = re.compile(rb'"(?:measurements|params|callpaths)"\s*+:|"metric"\s*+;?[:;]')
 _POINT: Final = re.compile(r"\((?P<inner>(?:[^()]|\([^()]*+\))*+)\)|(?P<plain>[-+.\deE]++)")
@@ -228,8 +230,12 @@ def _saved(path: Path) -> Any:
 
 def _of_text(words: str, source: str) -> Experiment:
     """Return what the text format holds."""
-    parameters, points, values = list[str](), list[tuple[float, ...]](), list[Value]()
-    region, metric, place = "", "time", 0
+    parameters = list[str]()
+    points = list[tuple[float, ...]]()
+    values = list[Value]()
+    region = ""
+    metric = "time"
+    place = 0
     for line_number, line in enumerate(words.split("\n"), start=1):
         tag, rest = (*line.split(None, 1), "", "")[:2]
         rest = rest.strip()
@@ -238,9 +244,11 @@ def _of_text(words: str, source: str) -> Experiment:
         elif tag == "POINTS":
             points += _points(rest, len(parameters))
         elif tag == "REGION":
-            region, place = rest, 0
+            region = rest
+            place = 0
         elif tag == "METRIC":
-            metric, place = rest, 0
+            metric = rest
+            place = 0
         elif tag == "DATA":
             numbers = [float(one) for one in _NUMBER.findall(rest)]
             if place >= len(points) or len(points[place]) != len(parameters) or not numbers:
@@ -326,7 +334,8 @@ def _of_lines(words: str, source: str) -> Experiment:
             given = entry["value"]
             if not isinstance(given, list):
                 given = [given]
-            region, metric = str(entry.get("callpath", "")), str(entry.get("metric", TIME))
+            region = str(entry.get("callpath", ""))
+            metric = str(entry.get("metric", TIME))
             value = _value(region, metric, point, given, len(parameters))
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise DataError(

@@ -249,7 +249,8 @@ def _benchmark(
     # doublings of the largest size fitted, the sizes measured, and the targets
     doublings = fit[-1] * 2.0 ** np.arange(np.ceil(np.log2(targets[-1] / fit[-1])))
     inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
-    fitted, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
+    fitted = curve.cut(fit)
+    grid = np.unique(np.concatenate([doublings, inside, targets]))
     times = curve.simulation_time_s
     timed = []
     if all(size in times for size in fit):
@@ -280,7 +281,8 @@ def fit_law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> La
         else:
             reason = str(error)
         return LawPrediction(law.name, grid, nothing, nothing, nothing, failed=reason)
-    notes, none = tuple(fitted.notes), predicted <= 0
+    notes = tuple(fitted.notes)
+    none = predicted <= 0
     if none.any():  # a line through performance that falls
         size = float(grid[none].min())
         notes += (
@@ -293,7 +295,9 @@ def fit_law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> La
 
 
 def _summary(result: SizePredictions, scenario: str, target: float, law: str) -> LawSummary | None:
-    errors, covered, failed = [], [], 0
+    errors = []
+    covered = []
+    failed = 0
     for one in result.benchmarks:
         measured = one.curve.measured_at(target)
         of_law = next(prediction for prediction in one.laws if prediction.law == law)

@@ -44,7 +44,8 @@ class ScaleModel(ScalingLaw):
     """
 
     def _fit(self, curve: Curve) -> None:
-        (small, large), (p_small, p_large) = curve.sizes[-2:], curve.performance[-2:]
+        (small, large) = curve.sizes[-2:]
+        (p_small, p_large) = curve.performance[-2:]
         self.correction_ = float((p_large / p_small) / (large / small))
         self.path_ = CliffPath(curve)
         self.notes += self.path_.notes
@@ -53,7 +54,8 @@ class ScaleModel(ScalingLaw):
         self._prepare(float(np.log2(large / small)))
 
     def _predict(self, sizes: FloatArray) -> FloatArray:
-        largest, performance = self.curve_.sizes[-1], self.curve_.performance[-1]
+        largest = self.curve_.sizes[-1]
+        performance = self.curve_.performance[-1]
         ratio = np.maximum(sizes / largest, 1.0)
         beyond = (
             performance * ratio * self.path_.at(sizes).factor * self._bend(sizes, np.log2(ratio))
@@ -131,7 +133,8 @@ class FirstDoubling:
         """Read the growth between the smallest size within `REACH` doublings of the largest and the next."""
         near = curve.sizes >= curve.sizes[-1] / 2**REACH * (1 - 1e-9)
         near[-2] = True
-        sizes, performance = curve.sizes[near], curve.performance[near]
+        sizes = curve.sizes[near]
+        performance = curve.performance[near]
         apart = np.flatnonzero(sizes >= APART * sizes[0])
         end = int(apart[0]) if len(apart) else len(sizes) - 1
         doublings = np.log2(sizes[end] / sizes[0])
@@ -294,7 +297,8 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
         path = CliffPath(case.fitted)
         largest = case.fitted.sizes[-1]
         jump = path.at(case.sizes)
-        m, m_largest = start.doublings(case.sizes), start.doublings(largest)
+        m = start.doublings(case.sizes)
+        m_largest = start.doublings(largest)
         lever = start.loss * (_beta(m, 1.0) - m - _beta(m_largest, 1.0) + m_largest)
         grown = np.log(
             case.observed / case.fitted.performance[-1] * largest / case.sizes / jump.factor

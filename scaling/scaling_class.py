@@ -82,8 +82,10 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
     >>> [(cliff.before, cliff.after) for cliff in cliffs([8, 16, 32, 64], [6.0, 5.9, 1.2, 1.1])]
     [(16.0, 32.0)]
     """
-    at, misses = np.asarray(sizes, dtype=np.float64), np.asarray(mpki, dtype=np.float64)
-    steps, i = [], 0
+    at = np.asarray(sizes, dtype=np.float64)
+    misses = np.asarray(mpki, dtype=np.float64)
+    steps = []
+    i = 0
     while i < len(at) - 1:
         j = max(i + 1, int(np.searchsorted(at, 2 * NEARLY * at[i], side="right")) - 1)
         if not _falls(at, misses, i, j, threshold):
@@ -166,7 +168,8 @@ class _Level:
     def bounded(self) -> None:
         """Take half of what the misses that go could wait for."""
         self.most = 1 - self._misses[self.cliffs[-1].after] / self._misses[self.cliffs[0].before]
-        self.least, self.share = 0.0, self.most / 2
+        self.least = 0.0
+        self.share = self.most / 2
 
     def gone(self, sizes: FloatArray, side: Literal["before", "after"]) -> FloatArray:
         """Return which part of all misses that fall is gone at each size: after whole cliffs, or from their start."""
@@ -209,9 +212,12 @@ class CliffPath:
 
     def at(self, sizes: FloatArray) -> Jump:
         """Return the jump at each size."""
-        left, least, largest = np.ones(len(sizes)), np.ones(len(sizes)), np.ones(len(sizes))
+        left = np.ones(len(sizes))
+        least = np.ones(len(sizes))
+        largest = np.ones(len(sizes))
         for level in self._levels:
-            before, after = level.gone(sizes, "after"), level.gone(sizes, "before")
+            before = level.gone(sizes, "after")
+            after = level.gone(sizes, "before")
             left = left - level.share * before
             least = least - level.least * before
             largest = largest - level.most * np.where(sizes > self._largest, after, 0.0)
@@ -222,7 +228,8 @@ class CliffPath:
         return np.isin(sizes, [cliff.after for cliff in self.cliffs])
 
     def _find(self, curve: Curve, mpki: FloatArray) -> None:
-        at, largest = curve.miss_sizes, curve.sizes[-1]
+        at = curve.miss_sizes
+        largest = curve.sizes[-1]
         every = cliffs_of(curve)
         self.cliffs = [cliff for cliff in every if cliff.after > largest]
         for cliff in self.cliffs:
@@ -351,7 +358,8 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
     if not 0.5 < level < 1:
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
     curve.check()
-    u, v = np.log(curve.sizes), np.log(curve.performance)
+    u = np.log(curve.sizes)
+    v = np.log(curve.performance)
     crossed = tuple(
         one
         for one in cliffs_of(curve)

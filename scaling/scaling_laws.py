@@ -166,9 +166,11 @@ def _like(curve: Curve, cases: list[Case], source: Source) -> tuple[list[Case], 
     """Return the cases of the curve's scenario, or all of them where those are of too few benchmarks."""
     same = [case for case in cases if case.whole.scenario == curve.scenario]
     if benchmarks_of(same) >= MIN_BENCHMARKS:
-        kept, scenario = (same, curve.scenario)
+        kept = same
+        scenario = curve.scenario
     else:
-        kept, scenario = (cases, "any")
+        kept = cases
+        scenario = "any"
     return kept, Teachers(benchmarks_of(kept), scenario, source)
 
 
@@ -245,7 +247,8 @@ class ScalingLaw(ABC):
         self._check(curve)
         for learned in ("_calibration", "_cases"):
             self.__dict__.pop(learned, None)
-        self.curve_, self.notes = curve, []
+        self.curve_ = curve
+        self.notes = []
         self._fit(curve)
         self.notes += self._interval_notes()
         return self
@@ -442,7 +445,8 @@ class LinearInParameters(ScalingLaw):
         reach = stats.t.ppf((1 + level) / 2, self.result_.freedom) * self.result_.spread(
             rows, scale
         )
-        lower, upper = eta - reach, eta + reach
+        lower = eta - reach
+        upper = eta + reach
         if self.link == "log":
             return np.exp(lower), np.exp(upper)
         if self.link == "inverse":
@@ -453,7 +457,8 @@ class LinearInParameters(ScalingLaw):
         if not (spare := self.result_.freedom):
             return super()._interval_notes()
         residuals = {"sizes": len(self.curve_.sizes), "spare": spare}
-        teachers, of_sizes = self._cases[1], f"{len(self.curve_.sizes)} sizes ({spare} spare)"
+        teachers = self._cases[1]
+        of_sizes = f"{len(self.curve_.sizes)} sizes ({spare} spare)"
         text = f"interval from the errors of {teachers}, and from the residuals of {of_sizes}"
         return [remark("interval-from-others-and-residuals", text, **teachers.values, **residuals)]
 

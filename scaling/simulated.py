@@ -93,7 +93,8 @@ def _launches(text: str) -> list[dict[str, str | float]]:
         if total >= misses_before:  # a log that clears its statistics begins anew
             misses -= misses_before
         counted = warps - warps_before
-        insn, cycles = float(values["gpu_sim_insn"]), float(values["gpu_sim_cycle"])
+        insn = float(values["gpu_sim_insn"])
+        cycles = float(values["gpu_sim_cycle"])
         if insn > 0 and cycles > 0:
             name = values.get("kernel_name", "program")
             row: dict[str, str | float] = {
@@ -106,5 +107,6 @@ def _launches(text: str) -> list[dict[str, str | float]]:
         misses_before = total
         if np.isfinite(warps).all():
             warps_before = warps
-        values, warps = {}, np.full(2, np.nan)
+        values = {}
+        warps = np.full(2, np.nan)
     return launches

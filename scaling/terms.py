@@ -130,7 +130,8 @@ def structures(places: Sequence[int]) -> list[Structure]:
         return shapes
     shapes += [(every, single) for single in singles]
     for pair in combinations(every, 2):
-        first, second = (pair[0],), (pair[1],)
+        first = (pair[0],)
+        second = (pair[1],)
         (rest,) = (single for single in singles if single[0] not in pair)
         shapes += [(every, pair), (every, pair, rest), (every, first, second)]
         shapes += [(pair, rest), (pair, rest, first), (pair, rest, second)]
@@ -243,7 +244,8 @@ def fit_terms(
     for value in experiment.values:
         points = grouped.setdefault((value.region, value.metric), {})
         points.setdefault(value.point, []).extend(value.measured)
-    models, left_out = list[TermModel](), list[str]()
+    models = list[TermModel]()
+    left_out = list[str]()
     for (region, metric), points in grouped.items():
         at = np.array([*points], dtype=np.float64)
         if not (at > 0).all():
@@ -322,7 +324,9 @@ def _scatter(
     repeated: Sequence[Sequence[float]], measured: FloatArray, measure: Measure
 ) -> Scatter:
     """Return the relative scatter of repetitions, pooled over all points, each about its mean."""
-    squares, freedom, inverse = 0.0, 0, 0.0
+    squares = 0.0
+    freedom = 0
+    inverse = 0.0
     for repetitions, value in zip(repeated, measured, strict=True):
         relative = np.asarray(repetitions, dtype=np.float64) / value
         squares += float(((relative - relative.mean()) ** 2).sum())
@@ -415,7 +419,8 @@ def _together(points: FloatArray, measured: FloatArray, fits: Mapping[int, Fit])
         (alone,) = fits.values()
         again = _fitted(points, measured, terms, alone.structure)
         return min(alone, again, key=lambda fit: _smape(fit.predict(points), measured))
-    best, least = None, np.inf
+    best = None
+    least = np.inf
     for structure in structures(list(terms)):
         design = _design(points, terms, structure)
         if not np.isfinite(design).all():
@@ -425,7 +430,8 @@ def _together(points: FloatArray, measured: FloatArray, fits: Mapping[int, Fit])
         contributions = np.abs(design[:, 1:] * fit.coefficients[1:] / measured[:, None])
         needed = bool((contributions.max(axis=0) >= _NEGLIGIBLE).all())
         if best is None or (needed and error < least):
-            best, least = fit, error
+            best = fit
+            least = error
     return best or Fit({}, (), np.array([measured.mean()]))
 
 
@@ -494,7 +500,8 @@ def _alternatives(
         for terms, structure in [*_neighbours(best, candidates)]:
             other = _tried(points, measured, terms, structure, tried)
             if other.error < best.error:
-                best, improved = other, True
+                best = other
+                improved = True
     most = _most_error(best.error, points.shape, _SUREST, scatter)
     kept = [other for other in tried.values() if other.error <= most]
     for one, other in combinations(kept, 2):

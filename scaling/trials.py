@@ -27,7 +27,8 @@ from .prediction import LAWS, fit_law
 SCALE_MODEL = (
     "scale model"  # what the paper calls its predictor; its printed errors are those of `PROGRAM`
 )
-PROGRAM, EQUATIONS = "scale model (program)", "scale model (equations)"
+PROGRAM = "scale model (program)"
+EQUATIONS = "scale model (equations)"
 PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
     name: name for name in ("proportional", "linear", "power law", "logarithmic")
 }
@@ -121,7 +122,8 @@ def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
     bounded = scored[scored["lower"].notna()]
     inside = (bounded["lower"] <= bounded["observed"]) & (bounded["observed"] <= bounded["upper"])
     worst = scored.iloc[int(scored["ape"].argmax())]
-    average, most = float(scored["ape"].mean()), float(worst["ape"])
+    average = float(scored["ape"].mean())
+    most = float(worst["ape"])
     return len(scored), failed, average, most, str(worst["benchmark"]), float(inside.mean())
 
 

@@ -99,7 +99,8 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
     if far.any():
         detail = [f"{time:.4g} µs" for time in frame["duration_us"][far]]
         refused = frame[far].copy()  # a copy holds wide tables of counters together
-        refused[REFUSED], refused[REFUSED_DETAIL] = "contradicting-repeats", detail
+        refused[REFUSED] = "contradicting-repeats"
+        refused[REFUSED_DETAIL] = detail
         kept = frame.iloc[places].reset_index(drop=True)
         ids = ids[places]
         odd = odd[odd["row"].isin(kept["source"]) & odd["source"].isin(kept["source"])].reset_index(
@@ -121,7 +122,8 @@ def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
     removed = odd[far].sort_index()
     detail = [f"{times(row.factor)} than {row.beside}" for row in removed.itertuples()]
     refused = frame.loc[removed.index].copy()  # a copy holds wide tables of counters together
-    refused[REFUSED], refused[REFUSED_DETAIL] = "far-off-neighbours", detail
+    refused[REFUSED] = "far-off-neighbours"
+    refused[REFUSED_DETAIL] = detail
     if far.any():
         kept = frame.drop(index=removed.index).reset_index(drop=True)
     else:

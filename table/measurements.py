@@ -261,7 +261,8 @@ class _Verdict:
         """Refuse the rows of `mask` that no earlier reason has refused; a detail may be one value per row."""
         new = np.asarray(mask, dtype=bool) & self.accepted
         if new.any():
-            self.reason[new], self.accepted[new] = reason, False
+            self.reason[new] = reason
+            self.accepted[new] = False
             if isinstance(detail, str):
                 given = detail
             else:

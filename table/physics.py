@@ -86,7 +86,8 @@ def bound_of(frame: pd.DataFrame) -> Bound:
                 else:
                     needed = times
                 longer = ~(needed <= least[at]) & ~np.isnan(needed)
-                least[at[longer]], peak[at[longer]] = needed[longer], key
+                least[at[longer]] = needed[longer]
+                peak[at[longer]] = key
     return Bound(least, peak)
 
 
@@ -132,7 +133,9 @@ KEEP = "impossible"  # what to ask for to keep rows that this module refuses
 # no kernel takes an hour, none less than some twenty steps of its GPU's clock
 LONGEST_US = 3600e6
 SHORTEST_US = 0.01
-FINDING, REFUSED_FROM = 1.0, 1.5  # shares of a peak
+# shares of a peak
+FINDING = 1.0
+REFUSED_FROM = 1.5
 POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
 """What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
 AGREES = 2.0

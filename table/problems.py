@@ -522,7 +522,8 @@ def pair_each(
     alike, remarks = _of_one_work(
         rows.iloc[paired], rows.iloc[mate[paired]], "on the target than on the host"
     )
-    mate[paired[~alike]], paired = -1, paired[alike]
+    mate[paired[~alike]] = -1
+    paired = paired[alike]
     beside_them = rows.iloc[mate[paired]].reset_index(drop=True)
     paired_rows = beside(rows.iloc[paired].reset_index(drop=True), beside_them, metric)
     alone = rows[(mate < 0) & (~able if hosts is not None else True)].reset_index(drop=True)

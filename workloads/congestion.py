@@ -66,7 +66,8 @@ class SharedLinks:
     def begin(self, message: int, ports: Sequence[Port], seconds: float, now: float) -> None:
         """Let a message begin that would take so many seconds alone."""
         self._advance(now)
-        self._ports[message], self._left_s[message] = ports, seconds
+        self._ports[message] = ports
+        self._left_s[message] = seconds
         self._rates = fair_shares(self._ports, self._capacity)
 
     def next_end(self) -> float:

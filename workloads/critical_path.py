@@ -114,7 +114,8 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     )
     for place, one in enumerate(layers):
         if one.stated_us is not None:
-            times.compute[place], times.source[place] = one.stated_us * one.count * moved, STATED
+            times.compute[place] = one.stated_us * one.count * moved
+            times.source[place] = STATED
             times.sigma[place] = float(np.hypot(spread, setting.model.spread))
             times.part[place] = PARTS.index("stated")
         if one.collective:
@@ -145,7 +146,8 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     us = np.where(np.isfinite(learnt.us), learnt.us, us + (LAUNCH_US if setting.eager else 0.0))
     sigma = np.where(np.isfinite(learnt.spread), learnt.spread, sigma)
     times.compute[places] = us * [layers[place].count for place in places]
-    times.sigma[places], times.part[places] = sigma, part
+    times.sigma[places] = sigma
+    times.part[places] = part
     for place, source in zip(places, learnt.source, strict=True):
         times.source[place] = str(source) or LAW
     return times
@@ -184,7 +186,8 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
         one = work.take(np.array([place]))
         moved = float(STREAMING(one, gpu)[0])
         if op.startswith("attention"):
-            row, part[place] = frame.iloc[place], PARTS.index("attention")
+            row = frame.iloc[place]
+            part[place] = PARTS.index("attention")
             causal = bool(row.get("causal", 0) == 1)
             backward = op == "attention_backward"
             law = Attention(
@@ -234,7 +237,9 @@ class _Planner:
         ports: Mapping[int, Mapping[Port, float]],
     ) -> None:
         self.plan = Plan([], [], [], [], set())
-        self._layers, self._times, self._ports = layers, times, ports
+        self._layers = layers
+        self._times = times
+        self._ports = ports
         capacity: dict[Port, float] = {}
         for crossed in ports.values():
             capacity.update(crossed)
@@ -247,7 +252,8 @@ class _Planner:
         self._first = streams_of(layers)
         count = max(self._first, default=0) + 2
         self._ready: list[list[tuple[int, float, int]]] = [[] for _ in range(count)]  # by place
-        self._free, self._last = [0.0] * count, [-1] * count
+        self._free = [0.0] * count
+        self._last = [-1] * count
         self._runs = [False] * count
         self._touched: set[int] = set()  # streams on which a task may begin
         self._ends: list[tuple[float, int]] = []  # with the tasks that end then
@@ -315,7 +321,9 @@ class _Planner:
         self.plan.end[task] = now
         if task not in self.plan.shared:
             stream = self._first[place] + kind
-            self._runs[stream], self._free[stream], self._last[stream] = False, now, task
+            self._runs[stream] = False
+            self._free[stream] = now
+            self._last[stream] = task
             self._touched.add(stream)
         if kind == COMPUTE and self._layers[place].collective:
             self._offer(place, now, task, computed=True)

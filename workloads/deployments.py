@@ -227,7 +227,9 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     def times_of(rows: pd.DataFrame, gpu: GPU) -> Served:
         return times(rows.assign(tuning=question.tuning), gpu)
 
-    instances, served, notes = list[_Instance](), list[Served](), list[Remark]()
+    instances = list[_Instance]()
+    served = list[Served]()
+    notes = list[Remark]()
     for gpu in question.gpus:
         of_gpu = list(_instances(question, gpu, notes))
         if of_gpu:
@@ -239,12 +241,14 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
                     "ep=N asks for them"
                 )
                 notes.append(remark("own-ep", text, gpu=gpu.name))
-                of_gpu, answers = measured, times_of(_rows(measured, users), gpu)
+                of_gpu = measured
+                answers = times_of(_rows(measured, users), gpu)
             served.append(answers)
             instances += of_gpu
     if not instances:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
-    first, after = list(question.model.remarks), list[Remark]()
+    first = list(question.model.remarks)
+    after = list[Remark]()
     if question.output_len == 1:
         text = "answers of one token have no further ones: there is no time per token"
         first.append(remark("no-further-token", text))
@@ -543,7 +547,9 @@ class _Drawn:
         level: float,
         seed: int,
     ) -> None:
-        self.question, self.instances, self.users = question, instances, users
+        self.question = question
+        self.instances = instances
+        self.users = users
         shape = (len(instances), len(users))
         self.times = {}
         for time in TIMES:
@@ -559,7 +565,8 @@ class _Drawn:
     def _percentile(self, time: str, percentile: str) -> Law:
         """Return the law of a percentile, shape (instances, users)."""
         law = self.times[time]
-        ratios, beside = [], []
+        ratios = []
+        beside = []
         for gpu, instances in groupby(self.instances, key=lambda one: one.setting.gpu):
             logs, wide = LEARNT[time, percentile].of(_rows(list(instances), self.users), gpu)
             ratios.append(logs)
@@ -641,7 +648,8 @@ class _Drawn:
             carried = rates[:, -1] >= asked_rate
             right = np.clip((rates < asked_rate).sum(axis=1), 1, len(self.users) - 1)
             each = np.arange(DRAWS)
-            low, high = np.log(rates[each, right - 1]), np.log(rates[each, right])
+            low = np.log(rates[each, right - 1])
+            high = np.log(rates[each, right])
             part = np.clip((np.log(asked_rate) - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
             logs = [np.log(self.users), *self._logs(place)]
             at = [
@@ -779,7 +787,8 @@ def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
     for name, limit in question.limits.items():
         off = off.combine((ways[name] / limit).where(np.isfinite(ways[name]), 0.0), max)
     surest = -ways["holds"]
-    first, second = cost.where(held, surest.round(2)), surest.where(held, off)
+    first = cost.where(held, surest.round(2))
+    second = surest.where(held, off)
     order = ways[["tpot_ms", "ttft_ms"]].assign(held=~held, first=first, second=second)
     # of what costs the same and is as sure, the quicker
     keys = [

@@ -118,7 +118,8 @@ def measured_times(rows: pd.DataFrame) -> Times:
         us = np.where(np.isnan(variance), np.nan, np.exp(log_us))
         width = NINETY_PERCENT * np.sqrt(variance + REPEATED**2)
         answer = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
-        answer["lower_us"], answer["upper_us"] = us * np.exp(-width), us * np.exp(width)
+        answer["lower_us"] = us * np.exp(-width)
+        answer["upper_us"] = us * np.exp(width)
         answer.attrs["source"] = "measured"
         return answer
 
@@ -135,7 +136,8 @@ class _Measured:
         order = np.lexsort((log_us, *sizes.T[::-1], codes))
         whole = np.column_stack([codes, sizes])[order]
         first = np.r_[True, (whole[1:] != whole[:-1]).any(axis=1)][: len(whole)]
-        self.sizes, self.log_us = sizes[order][first], log_us[order][first]
+        self.sizes = sizes[order][first]
+        self.log_us = log_us[order][first]
         self.codes = codes[order][first]
         self.ends = np.searchsorted(self.codes, np.arange(len(self.keys) + 1))
         self.spread = [self._left_out(dim) for dim in range(sizes.shape[1])]
@@ -436,7 +438,8 @@ class Sources:
 
         ``formats`` are those of the products and of the weights.
         """
-        (tp, ep), mixture = cut, model.mixture
+        (tp, ep) = cut
+        mixture = model.mixture
         if mixture is None or not self.runs:
             return _nothing(np.shape(tokens))
         # of all GPUs that share the experts

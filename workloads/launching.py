@@ -53,7 +53,8 @@ def serve_command(way: pd.Series, question: Question) -> str:
 
 def why_no_command(way: pd.Series, question: Question) -> str:
     """Return why options alone do not start a way, "" where they do."""
-    engine, dtype = str(way["engine"]), str(way["dtype"])
+    engine = str(way["engine"])
+    dtype = str(way["dtype"])
     if _checkpoint(way, question) is None:
         stored = most_weights(question.model)
         return (
@@ -73,7 +74,8 @@ def _checkpoint(way: pd.Series, question: Question) -> Architecture | None:
     The checkpoints in FP4 that it knows (``nvidia/DeepSeek-R1-NVFP4``) are in a format of NVIDIA's
     GPUs.
     """
-    model, dtype = question.model, str(way["dtype"])
+    model = question.model
+    dtype = str(way["dtype"])
     if dtype in (most_weights(model), WIDE):
         return model
     if dtype == "fp8" and way["engine"] in ("vllm", "sglang"):  # which make it on loading

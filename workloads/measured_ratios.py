@@ -202,7 +202,8 @@ def save(file: Path, processes: Mapping[str, Ratios], source: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    runs, states = [], {}
+    runs = []
+    states = {}
     for name, one in processes.items():
         runs.append(one.runs.assign(process=name, log=one.runs["log"].round(5)))
         states[name] = {

@@ -67,7 +67,8 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
         return from_config(model)
     if not isinstance(model, str | PathLike):
         raise DataError(f"a model must be a name, a file or a configuration, got {model!r}")
-    path, name = Path(model), str(model)
+    path = Path(model)
+    name = str(model)
     if path.suffix == ".json" or isdir(path):
         return _read(path / "config.json" if isdir(path) else path)
     if isfile(path):

@@ -191,7 +191,8 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     1.24
     """
     given = _Config.of(config, name)
-    kind, stated = given.kind, given.fields
+    kind = given.kind
+    stated = given.fields
     causal = kind not in _ENCODERS and not any(
         str(one).endswith("ForMaskedLM") for one in given.architectures
     )
@@ -298,7 +299,8 @@ def _context(stated: Mapping[str, Any]) -> int:
     """Return the longest sequence in tokens, extended by YaRN and the like; 0 if not stated."""
     scaling = stated.get("rope_scaling")
     scaling = scaling if isinstance(scaling, Mapping) else {}
-    factor, before = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    factor = scaling.get("factor")
+    before = scaling.get("original_max_position_embeddings")
     if isinstance(factor, int | float) and isinstance(before, int | float):
         longer = factor * before
     else:
@@ -335,7 +337,8 @@ class _Fields(dict[str, Any]):
     def changed(self, change: Mapping[str, Any]) -> _Fields:
         """Return the fields with some values changed; reads of the copy count here too."""
         other = _Fields({**self, **change}, self.usual)
-        other.asked, other.defaults_taken = self.asked, self.defaults_taken
+        other.asked = self.asked
+        other.defaults_taken = self.defaults_taken
         return other
 
 
@@ -641,7 +644,8 @@ def _two_blocks_a_layer(config: _Config) -> _Blocks:
 
 def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
     """Puzzle (arXiv:2411.19146): each layer has other groups of heads and another feed-forward width, or lacks them."""
-    hidden, heads = config.number("hidden_size"), config.number("num_attention_heads")
+    hidden = config.number("hidden_size")
+    heads = config.number("num_attention_heads")
     config.fields.asked |= {
         "num_hidden_layers",
         "num_key_value_heads",
@@ -672,7 +676,8 @@ def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
             )
             grouped[max(heads // group, 1), window] += 1
         if not ffn.get("no_op"):
-            times, width = ffn.get("ffn_mult"), ffn.get("intermediate_size")
+            times = ffn.get("ffn_mult")
+            width = ffn.get("intermediate_size")
             if not width:  # as its class does: two thirds of four times the width, times the factor, in steps of 256
                 if not isinstance(times, int | float) or not 0 < times < 1000:
                     raise config.refuse("block_configs: ffn_mult", times)
@@ -717,7 +722,9 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
     changes = _changes_by_layer(config, layers)
     for place, kind in enumerate(_mixer_kinds(config, layers)):
         alike[kind, changes.get(place, ())] += 1
-    full, near, recurrent = list[Attention](), list[Attention](), list[Recurrent]()
+    full = list[Attention]()
+    near = list[Attention]()
+    recurrent = list[Recurrent]()
     # no layer may have attention
     config.fields.asked |= {
         "num_attention_heads",
@@ -796,12 +803,15 @@ def _changes_by_layer(config: _Config, layers: int) -> dict[int, tuple[tuple[str
 
 def _recurrent(config: _Config, layers: int) -> Recurrent:
     """Return the mixers that keep a state: Gated DeltaNet, Kimi Delta Attention, lightning attention or Mamba-2."""
-    number, stated = config.number, config.fields
+    number = config.number
+    stated = config.fields
     if stated.get("mamba_n_heads") or stated.get("mamba_num_heads"):
         return _mamba2(config, layers)
     if stated.get("linear_num_value_heads") or stated.get("linear_num_key_heads"):
-        key_heads, key_dim = number("linear_num_key_heads"), number("linear_key_head_dim")
-        heads, value_dim = number("linear_num_value_heads"), number("linear_value_head_dim")
+        key_heads = number("linear_num_key_heads")
+        key_dim = number("linear_key_head_dim")
+        heads = number("linear_num_value_heads")
+        value_dim = number("linear_value_head_dim")
         # queries, keys, values, the gate of the result, and two figures per head
         inner = heads * value_dim
         into = 2 * key_heads * key_dim + 2 * inner + 2 * heads
@@ -891,7 +901,8 @@ def _lettered(config: _Config, letters: str, layers: int) -> Iterator[str]:
 
 def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
     """Yield the mixer of each layer, in the words of ``layer_types``."""
-    stated, kind = config.fields, config.kind
+    stated = config.fields
+    kind = config.kind
     if listed := next(filter(None, (config.listed(key, layers) for key in _KINDS)), None):
         stated.asked |= _LAYOUTS
         yield from map(str, listed)
@@ -973,7 +984,8 @@ def _delta_kinds(config: _Config, stated: Mapping[str, Any], layers: int) -> Ite
 
 def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     """Return the attention of so many layers; layers with a window may have other heads."""
-    stated, number = config.fields, config.number
+    stated = config.fields
+    number = config.number
     heads = number("num_attention_heads", "n_head", "n_heads")
     if stated.get("kv_lora_rank"):
         config.fields.asked |= {"head_dim", "qk_head_dim", "num_key_value_heads", "v_head_dim"}
@@ -1071,7 +1083,8 @@ def _key_heads(config: _Config, heads: int) -> int:
 
 def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], Mixture | None]:
     """Return the dense feed-forward parts, and the experts."""
-    number, stated = config.number, config.fields
+    number = config.number
+    stated = config.fields
     hidden = number(*_HIDDEN)
     experts = number(*_EXPERTS, default=0)
     width = _width(config, hidden)
@@ -1094,7 +1107,8 @@ def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], M
 
 def _width(config: _Config, hidden: int) -> int:
     """Return the inner width of dense feed-forward parts."""
-    number, stated = config.number, config.fields
+    number = config.number
+    stated = config.fields
     times = stated.get("expansion_ratio")
     if isinstance(times, int):
         usual = times * hidden
@@ -1111,7 +1125,8 @@ def _width(config: _Config, hidden: int) -> int:
     )
     width = number(*keys, default=usual)
     if config.kind == "lfm2" and stated.get("block_auto_adjust_ff_dim"):
-        step, factor = number("block_multiple_of"), stated.get("block_ffn_dim_multiplier", 1.0)
+        step = number("block_multiple_of")
+        factor = stated.get("block_ffn_dim_multiplier", 1.0)
         if not isinstance(factor, int | float) or not 0 < factor < 1000 or not step:
             raise config.refuse("block_ffn_dim_multiplier", factor)
         width = -(-int(factor * (2 * width // 3)) // step) * step
@@ -1155,7 +1170,8 @@ _FIRST: Final = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_i
 
 def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
     """Yield for each layer whether it has experts."""
-    number, stated = config.number, config.fields
+    number = config.number
+    stated = config.fields
     if listed := config.listed("mlp_layer_types", layers):
         if unknown := set(map(str, listed)) - {"dense", "sparse"}:
             raise config.refuse("mlp_layer_types", min(unknown))
@@ -1197,7 +1213,8 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
 
 
 def _mixture(config: _Config, layers: int, width: int) -> Mixture:
-    number, stated = config.number, config.fields
+    number = config.number
+    stated = config.fields
     keys = ("moe_intermediate_size", "expert_ffn_hidden_size")
     width = number(*keys, default=width)
     several = stated.get("moe_intermediate_size")

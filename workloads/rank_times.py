@@ -32,7 +32,10 @@ from ..errors import ParameterError
 
 MOST_BINS: Final = 100_000
 _ROUNDING: Final = 1e-12
-COMPUTES, SENDS, RECEIVES, MEETS = "computes", "sends", "receives", "meets"
+COMPUTES = "computes"
+SENDS = "sends"
+RECEIVES = "receives"
+MEETS = "meets"
 """Kinds of steps; a wait for messages of either direction is `RECEIVES`."""
 COMPUTING, MESSAGES, LATE_SENDER, LATE_RECEIVER, COLLECTIVE = KINDS = (
     "computing",
@@ -143,13 +146,17 @@ class Course:
             last = max(step.layers, key=lambda name: self._layers[name].end_s)
             layer = self._layers[last]
             end = max(now, layer.end_s)
-            begun, cause = now, MESSAGES
+            begun = now
+            cause = MESSAGES
             if step.kind == MEETS:
-                begun, cause = max(self._came[last].values()), COLLECTIVE
+                begun = max(self._came[last].values())
+                cause = COLLECTIVE
             elif step.kind == RECEIVES and layer.rank != rank:
-                begun, cause = min(max(layer.start_s, now), end), LATE_SENDER
+                begun = min(max(layer.start_s, now), end)
+                cause = LATE_SENDER
             elif layer.rendezvous:
-                begun, cause = min(max(layer.start_s, now), end), LATE_RECEIVER
+                begun = min(max(layer.start_s, now), end)
+                cause = LATE_RECEIVER
             if begun > now:
                 yield Span(rank, cause, now, begun)
             does = COMPUTING if step.kind == COMPUTES else MESSAGES
@@ -217,7 +224,8 @@ class Course:
                 share = overlap / overlap.sum()
             moved[places] += layer.message_bytes * max(len(self._came.get(name, {})), 1) * share
         of_all = np.diff(edges) * len(self._ranks)
-        computing, messages = seconds[COMPUTING] / of_all, seconds[MESSAGES] / of_all
+        computing = seconds[COMPUTING] / of_all
+        messages = seconds[MESSAGES] / of_all
         waits = seconds[LATE_SENDER] + seconds[LATE_RECEIVER] + seconds[COLLECTIVE]
         waiting = waits / of_all
         done = np.maximum(1 - computing - messages - waiting, 0)

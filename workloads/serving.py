@@ -37,7 +37,8 @@ def figures(model: Architecture) -> dict[str, float]:
         inner += model.mixture.layers * model.mixture.shared
     else:
         inner += 0
-    total, embedding = float(model.parameters), float(model.hidden * model.vocab * 2)
+    total = float(model.parameters)
+    embedding = float(model.hidden * model.vocab * 2)
     # a matrix that is used twice is read as two are
     total += embedding - model.embedding_parameters
     reaching = [one for one in model.attention if not one.window] or list(model.attention)

@@ -381,7 +381,8 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
         ways["tp"] = min(rest, setting.node_gpus, NODE_GPUS)
         rest //= ways["tp"]
     if "dp" not in ways:
-        ways["dp"], rest = rest, 1
+        ways["dp"] = rest
+        rest = 1
     if rest != 1 or gpus != ways.get("tp", 1) * ways.get("pp", 1) * ways["dp"] * setting.cp:
         raise ParameterError(
             "gpus",
@@ -397,7 +398,8 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
 
 def _check(setting: Setting) -> None:
     check_split(setting.model, setting.tp, setting.ep)
-    layers, stage = setting.model.layers, setting.tp * setting.dp * setting.cp
+    layers = setting.model.layers
+    stage = setting.tp * setting.dp * setting.cp
     if stage % setting.ep:
         raise ParameterError(
             "ep", f"must divide the tp · dp · cp = {stage} GPUs of a stage, got {setting.ep}"

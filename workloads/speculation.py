@@ -80,7 +80,8 @@ def gain(rows: pd.DataFrame, time: str, user_gpu: GPU | None = None) -> Gain:
     ``rows`` are of the operator ``serving``, with the figures of their models; ``user_gpu`` is a GPU that
     the catalogue does not have, or has otherwise.
     """
-    learnt, places = ratios(time), places_of(rows, MTP, user_gpu)
+    learnt = ratios(time)
+    places = places_of(rows, MTP, user_gpu)
     mean, spread = learnt.of(places)
     return Gain(mean, spread, learnt.measured(places))
 

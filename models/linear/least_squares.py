@@ -107,7 +107,8 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
 
     def _set(self, coef: np.ndarray, intercept: float) -> Self:
         """Store the coefficients; the features selected are those whose coefficient is not zero."""
-        self.coef_, self.intercept_ = np.ascontiguousarray(coef), float(intercept)
+        self.coef_ = np.ascontiguousarray(coef)
+        self.intercept_ = float(intercept)
         names = feature_names(self)
         self.selected_features_ = [names[j] for j in np.flatnonzero(coef)]
         return self
@@ -139,7 +140,8 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         coef[chosen] = t / problem.scale[free]
         self.df_resid_ = len(y) - rank - 1
         p_values[chosen] = t_test(t, spread, float(residual @ residual), self.df_resid_)
-        self.p_values_, self.rank_ = p_values, rank
+        self.p_values_ = p_values
+        self.rank_ = rank
         return self._set(coef, float(np.average(y - X @ coef, weights=w)))
 
 

@@ -43,17 +43,21 @@ class ChosenFactor:
     """
 
     def __init__(self, problem: Triangular, used: Sequence[int], idle: Sequence[int]) -> None:
-        self._problem, q = problem, problem.A.shape[1]
+        self._problem = problem
+        q = problem.A.shape[1]
         self._At = problem.A.T
         self._products = problem.A.T @ problem.b
         self._total = float(problem.b @ problem.b)
-        self._rows, self._z = np.empty((_ROOM, q)), np.empty(_ROOM)
-        self._R, self._inverse = np.zeros((_ROOM, _ROOM)), np.zeros((_ROOM, _ROOM))
+        self._rows = np.empty((_ROOM, q))
+        self._z = np.empty(_ROOM)
+        self._R = np.zeros((_ROOM, _ROOM))
+        self._inverse = np.zeros((_ROOM, _ROOM))
         self.start(used, idle)
 
     def start(self, used: Sequence[int], idle: Sequence[int]) -> None:
         """Begin anew with some columns in use, which are independent, and some held at zero."""
-        self.columns, self.parked = list[int](), list[int]()
+        self.columns = list[int]()
+        self.parked = list[int]()
         self._look(0)
         self.gradient_beyond = self._products.copy()
         self.lengths_beyond = np.ones(len(self._products))
@@ -123,9 +127,12 @@ class ChosenFactor:
             v /= length
             np.dot(self._At, v, out=row)
             self._z[s] = v @ self._problem.b
-        self._R[:s, s], self._R[s, :s], self._R[s, s] = w, 0.0, length
+        self._R[:s, s] = w
+        self._R[s, :s] = 0.0
+        self._R[s, s] = length
         self._inverse[:s, s] = self.inverse @ w / -length
-        self._inverse[s, :s], self._inverse[s, s] = 0.0, 1 / length
+        self._inverse[s, :s] = 0.0
+        self._inverse[s, s] = 1 / length
         self.columns.append(column)
         self._look(s + 1)
         self.gradient_beyond = self.gradient_beyond - self._z[s] * row
@@ -135,8 +142,10 @@ class ChosenFactor:
 
     def _look(self, s: int) -> None:
         """Let the attributes show the first s rows."""
-        self.cross, self.target = self._rows[:s], self._z[:s]
-        self.factor, self.inverse = self._R[:s, :s], self._inverse[:s, :s]
+        self.cross = self._rows[:s]
+        self.target = self._z[:s]
+        self.factor = self._R[:s, :s]
+        self.inverse = self._inverse[:s, :s]
 
     def _make_room(self, size: int) -> None:
         if size > (room := len(self._z)):
@@ -144,8 +153,10 @@ class ChosenFactor:
             z = self._z
             R = self._R
             inverse = self._inverse
-            self._rows, self._z = np.empty((2 * room, rows.shape[1])), np.empty(2 * room)
-            self._R, self._inverse = np.zeros((2 * room, 2 * room)), np.zeros((2 * room, 2 * room))
+            self._rows = np.empty((2 * room, rows.shape[1]))
+            self._z = np.empty(2 * room)
+            self._R = np.zeros((2 * room, 2 * room))
+            self._inverse = np.zeros((2 * room, 2 * room))
             self._rows[:room] = rows
             self._z[:room] = z
             self._R[:room, :room] = R
@@ -170,7 +181,8 @@ class ChosenFactor:
         m = self.used
         z = self.target
         self.free = self.t = self.inverse @ z
-        self.gradient, self.lengths = self.gradient_beyond, self.lengths_beyond
+        self.gradient = self.gradient_beyond
+        self.lengths = self.lengths_beyond
         if m < len(z):
             Z = self.cross[m:]
             self.t = self.inverse[:m, :m] @ z[:m]
@@ -206,8 +218,10 @@ class NonNegativeForward:
     """
 
     def __init__(self, problem: Triangular) -> None:
-        self.columns, self.order = np.zeros(0, dtype=int), list[int]()
-        self._problem, self._limit = problem, optimal_limit(problem)
+        self.columns = np.zeros(0, dtype=int)
+        self.order = list[int]()
+        self._problem = problem
+        self._limit = optimal_limit(problem)
         intercept = [0]
         positive = problem.A[:, 0] @ problem.b > 0
         self._chosen = ChosenFactor(
@@ -248,11 +262,14 @@ class _Trials:
     """
 
     def __init__(self, problem: Triangular, chosen: ChosenFactor, limit: float) -> None:
-        self._problem, self._chosen, self._limit = problem, chosen, limit
+        self._problem = problem
+        self._chosen = chosen
+        self._limit = limit
         # the columns in use beside a column, where signs were wrong at first
         self._used: dict[int, list[int]] = {}
         self._up = np.where(chosen.gradient > limit, chosen.gradient, 0.0)
-        self._lengths, self._beyond = chosen.lengths, chosen.lengths_beyond
+        self._lengths = chosen.lengths
+        self._beyond = chosen.lengths_beyond
         self._gradient_beyond = chosen.gradient_beyond
         if self._beyond.min() < _SHORT:
             self._measure_short()
@@ -270,7 +287,8 @@ class _Trials:
             1 - TIES
         ):
             falls[column] = self._fall(column)
-            largest, bounds[column] = max(largest, falls[column]), 0.0
+            largest = max(largest, falls[column])
+            bounds[column] = 0.0
         return min(
             (column for column, fall in falls.items() if fall >= largest * (1 - TIES)), default=None
         )
@@ -373,7 +391,9 @@ class _Trials:
         columns = [*chosen.columns, *chosen.parked, column]
         A = np.zeros((s + 1, len(columns)), order="F")
         b = np.zeros(s + 1)
-        A[:s, :s], A[:s, s:], b[:s] = chosen.factor, chosen.cross[:, columns[s:]], chosen.target
+        A[:s, :s] = chosen.factor
+        A[:s, s:] = chosen.cross[:, columns[s:]]
+        b[:s] = chosen.target
         if self._beyond[column] > ALIASED**2:
             A[s, -1] = self._beyond[column] ** 0.5
             b[s] = self._gradient_beyond[column] / A[s, -1]

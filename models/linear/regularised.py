@@ -141,8 +141,13 @@ class _Penalised(LinearRegressor):
         max_iter: int = 10_000,
         random_state: int | None = 0,
     ) -> None:
-        self.positive, self.cv, self.n_alphas, self.eps = positive, cv, n_alphas, eps
-        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
+        self.positive = positive
+        self.cv = cv
+        self.n_alphas = n_alphas
+        self.eps = eps
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
 
     def _mixes(self) -> list[float]:
         """Return the mixes of l1 and l2 to search."""
@@ -192,7 +197,8 @@ class _Penalised(LinearRegressor):
         self.cv_error_path_ = errors[best] / weight
         self.alpha_ = float(self.alphas_[least])
         path = self._path(whole, self.alphas_[: least + 1], self.l1_ratio_)
-        self.n_iter_, self.converged_ = int(path.n_iter[-1]), bool(path.converged[-1])
+        self.n_iter_ = int(path.n_iter[-1])
+        self.converged_ = bool(path.converged[-1])
         if not self.converged_:
             name = type(self).__name__
             steps = self.n_iter_
@@ -355,10 +361,16 @@ class ActiveSet:
 
     def __init__(self, G: np.ndarray, c: np.ndarray, positive: bool) -> None:
         p = len(c)
-        self.G, self.c, self.positive, self.ridge = G, c, positive, 0.0
-        self.u, self.pull = np.zeros(p), c.copy()
+        self.G = G
+        self.c = c
+        self.positive = positive
+        self.ridge = 0.0
+        self.u = np.zeros(p)
+        self.pull = c.copy()
         self.diagonal = G.diagonal().copy()
-        self._active, self._sign, self._k = np.zeros(p, dtype=np.intp), np.zeros(p), 0
+        self._active = np.zeros(p, dtype=np.intp)
+        self._sign = np.zeros(p)
+        self._k = 0
         # leading k rows of G[A], k x k block in use
         self._rows = np.empty((p, p))
         self._inverse = np.empty((p, p))
@@ -510,7 +522,9 @@ class ActiveSet:
         """Border the inverse: [[B + v v' / d, -v / d], [-v' / d, 1 / d]] with v = B G_A,column and the pivot d."""
         k = self._k
         self._rows[k] = self.G[column]
-        self._active[k], self._sign[k], self._k = column, sign, k + 1
+        self._active[k] = column
+        self._sign[k] = sign
+        self._k = k + 1
         inverse = self._inverse
         inverse[:k, :k] += np.multiply.outer(solved / pivot, solved)
         inverse[k, :k] = inverse[:k, k] = -solved / pivot

@@ -102,7 +102,9 @@ class WideFit(Fit):
             return fit.without(int(self.alive[:j].sum()))
         self.t += self.t[j] / free * (image @ self.W)
         self.H = _plus_outer(self.H, 1.0 / free, image, image)
-        self.alive[j], self.t[j], self.W[:, j] = False, 0.0, 0.0
+        self.alive[j] = False
+        self.t[j] = 0.0
+        self.W[:, j] = 0.0
         if self.H.trace() > _GROWN * rank:
             return start(self.problem, self.columns[self.alive])
         if self._sparse():
@@ -152,7 +154,9 @@ class NarrowFit(Fit):
             )
         else:
             self._project(j, self.F)
-        self.alive[j], self.t[j], self.N[j] = False, 0.0, 0.0
+        self.alive[j] = False
+        self.t[j] = 0.0
+        self.N[j] = 0.0
         if self.F is not None:
             self.F[j] = 0.0
         self.steps += 1

@@ -348,9 +348,13 @@ class GreedyPath:
         floor: float,
     ) -> None:
         self.columns = columns[:0] if largest else columns
-        self.order, self.rss = list[int](), [max(rss, floor)]
-        self._largest, self._floor = largest, floor
-        self._left, self._Z, self._r = columns, vectors, target.copy()
+        self.order = list[int]()
+        self.rss = [max(rss, floor)]
+        self._largest = largest
+        self._floor = floor
+        self._left = columns
+        self._Z = vectors
+        self._r = target.copy()
         # the directions taken since the vectors were orthogonalised
         self._Q = np.empty((_BLOCK, vectors.shape[1]))
         self._W = np.empty((_BLOCK, len(vectors)))  # W = Q Z'
@@ -375,7 +379,9 @@ class GreedyPath:
         lengths = np.einsum("jd,jd->j", self._Z, self._Z)
         kept = (lengths > ALIASED**2) & ~self._taken
         if not kept.all():
-            self._Z, self._left, lengths = self._Z[kept], self._left[kept], lengths[kept]
+            self._Z = self._Z[kept]
+            self._left = self._left[kept]
+            lengths = lengths[kept]
         self._taken = np.zeros(len(lengths), dtype=bool)
         self._lengths = lengths
         self._whole = lengths.copy()
@@ -410,10 +416,14 @@ class GreedyPath:
         self.rss.append(max(rss, self._floor))
         # A share of -1 or infinity is never the one that is looked for.
         if self._largest:
-            self._lengths[best], self._products[best] = (-1.0, 1.0)
+            self._lengths[best] = -1.0
+            self._products[best] = 1.0
         else:
-            self._lengths[best], self._products[best] = (1.0, np.inf)
-        self._taken[best], self._least[best], self._size = True, -np.inf, k + 1
+            self._lengths[best] = 1.0
+            self._products[best] = np.inf
+        self._taken[best] = True
+        self._least[best] = -np.inf
+        self._size = k + 1
         if self._size == _BLOCK or (self._lengths < self._least).any():
             self._orthogonalise()
 
@@ -460,7 +470,9 @@ def independent(A: np.ndarray, limit: int) -> np.ndarray | None:
             return None
         if first == A.shape[1]:
             return np.arange(first)
-    Z, kept = A.T.copy(), list[int]()  # p x k
+    # p x k
+    Z = A.T.copy()
+    kept = list[int]()
     for j in range(len(Z)):
         if (length := float(np.linalg.norm(Z[j]))) > ALIASED:
             q = Z[j] / length
@@ -493,8 +505,10 @@ class NonNegativeBackward:
             forward.reaches(limit)
             self.columns = np.sort(np.array(forward.order[:limit], dtype=int))
             t = non_negative(problem, np.isin(np.arange(len(t)), [0, *(self.columns + 1)]))
-        self.order, self.rss = list[int](), [problem.rss(t)]
-        self._limit, self._floor = optimal_limit(problem), problem.floor
+        self.order = list[int]()
+        self.rss = [problem.rss(t)]
+        self._limit = optimal_limit(problem)
+        self._floor = problem.floor
         self._left = self.columns  # features, in their order
         kept = np.append(self.columns + 1, 0)
         self._drop_idle(np.column_stack([problem.A[:, kept], problem.b]), t[kept])
@@ -512,7 +526,8 @@ class NonNegativeBackward:
         idle = np.flatnonzero(t[:-1] == 0)
         self.order += self._left[idle].tolist()
         self.rss += [self.rss[-1]] * len(idle)
-        self._left, self._t = np.delete(self._left, idle), np.delete(t, idle)
+        self._left = np.delete(self._left, idle)
+        self._t = np.delete(t, idle)
         self._R = upper_triangle(np.delete(M, idle, axis=1))  # m + 2 x m + 2
 
     @property
@@ -572,7 +587,8 @@ class NonNegativeBackward:
         """Return the RSS without a feature, given by position, less that with it."""
         start = self._t.copy()
         allowed = np.ones(len(self._t), dtype=bool)
-        start[position], allowed[position] = 0.0, False
+        start[position] = 0.0
+        allowed[position] = False
         problem = self._problem()
         return problem.rss(non_negative(problem, allowed, start)) - self.rss[-1]
 

@@ -91,7 +91,9 @@ def with_intercept(X: np.ndarray, y: np.ndarray, w: np.ndarray, reduce: float = 
     It is reduced where there are more than ``reduce`` times p + 2 rows.
     """
     rows = np.empty((X.shape[1] + 2, len(y)))  # p + 2 x n: ones, the columns of X, then y
-    rows[0], rows[1:-1], rows[-1] = 1.0, X.T, y
+    rows[0] = 1.0
+    rows[1:-1] = X.T
+    rows[-1] = y
     rows *= np.sqrt(w)
     return _triangular(rows, float(np.linalg.norm(rows[-1])), reduce)
 
@@ -149,7 +151,9 @@ class Face:
         if 0 < (m := len(columns)) <= len(self._z):
             Q, R = np.linalg.qr(self._problem.A[:, list(columns)])
             if (np.abs(np.diagonal(R)) > ALIASED).all():
-                self._Q[:, :m], self._R[:m, :m], self.columns = Q, R, list(columns)
+                self._Q[:, :m] = Q
+                self._R[:m, :m] = R
+                self.columns = list(columns)
                 self._z[:m] = Q.T @ self._problem.b
                 return
         for column in columns:
@@ -169,7 +173,8 @@ class Face:
         if (length := float(np.sqrt(v @ v))) <= ALIASED:
             return False
         self._Q[:, m] = v / length
-        self._R[:m, m], self._R[m, m] = h + again, length
+        self._R[:m, m] = h + again
+        self._R[m, m] = length
         self._z[m] = self._Q[:, m] @ self._problem.b
         self.columns.append(column)
         self._residual = self._gradient = None

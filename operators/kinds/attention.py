@@ -130,9 +130,11 @@ def _tensors(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
     arXiv:2405.04434, 2.1).
     """
     batch, heads, seq_q, seq_kv, d, d_v = _sizes(frame)
-    (kv_heads,), (window,) = numbers(frame, "kv_heads"), numbers(frame, "window", minimum=0)
+    (kv_heads,) = numbers(frame, "kv_heads")
+    (window,) = numbers(frame, "window", minimum=0)
     read = np.where(window > 0, np.minimum(seq_kv, seq_q + window), seq_kv)
-    queries, keys = batch * heads * seq_q, batch * kv_heads * read
+    queries = batch * heads * seq_q
+    keys = batch * kv_heads * read
     values = np.where(texts(frame, "variant") == "latent", 0.0, keys * d_v)
     return queries * d, keys * d, values, queries * d_v
 
@@ -267,7 +269,8 @@ def _attention(make: Operands, row: Row) -> Run:
     batch, heads, seq_q, seq_kv, dim = sizes(row, "batch", "heads", "seq_q", "seq_kv", "head_dim")
     (kv_heads,) = sizes(row, "kv_heads", default=heads)
     (dim_v,) = sizes(row, "head_dim_v", default=dim)
-    dtype, causal = only_format(row), bool(row.get("causal", False))
+    dtype = only_format(row)
+    causal = bool(row.get("causal", False))
     if causal and seq_q != seq_kv:
         raise DataError(
             "PyTorch aligns a causal mask at the first key, rows here at the last: seq_q must be "
@@ -278,13 +281,15 @@ def _attention(make: Operands, row: Row) -> Run:
     q = make.tensor(dtype, batch, heads, seq_q, dim)
     k = make.tensor(dtype, batch, kv_heads, seq_kv, dim)
     v = make.tensor(dtype, batch, kv_heads, seq_kv, dim_v)
-    attend, grouped = make.torch.nn.functional.scaled_dot_product_attention, {"enable_gqa": True}
+    attend = make.torch.nn.functional.scaled_dot_product_attention
+    grouped = {"enable_gqa": True}
     options = grouped if kv_heads < heads else {}
     return lambda: attend(q, k, v, is_causal=causal, **options)
 
 
 def _keys(rows: Dimensions) -> np.ndarray:
-    window, keys = rows.dim("window", 0), rows.dim("seq_kv")
+    window = rows.dim("window", 0)
+    keys = rows.dim("seq_kv")
     return np.log2(np.where(window > 0, np.minimum(window, keys), keys))
 
 

@@ -95,12 +95,15 @@ def bytes_moved(frame: pd.DataFrame, touched: np.ndarray | float = 1.0) -> np.nd
     passes (BW) move what each of them does.
     """
     n, c, k, groups = numbers(frame, "batch", "in_channels", "out_channels", "groups")
-    x, y = n * c * _product(frame, "in") * touched, n * k * _product(frame, "out")
+    x = n * c * _product(frame, "in") * touched
+    y = n * k * _product(frame, "out")
     w = k * c / groups * _product(frame, "fil")
     a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
-    direction, two = texts(frame, "direction"), _two_passes(frame)
+    direction = texts(frame, "direction")
+    two = _two_passes(frame)
     total = np.zeros(len(frame))
-    no, yes = np.zeros(len(frame), dtype=bool), np.ones(len(frame), dtype=bool)
+    no = np.zeros(len(frame), dtype=bool)
+    yes = np.ones(len(frame), dtype=bool)
     for backward, weights, counted in (
         (np.isin(direction, ["B", "BW"]), direction == "W", yes),
         (no, yes, two),
@@ -127,14 +130,20 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
     - two passes (BW): as W with twice the k, which keeps the FLOPs.
     """
     images, c, k, groups = numbers(frame, "batch", "in_channels", "out_channels", "groups")
-    taps, positions = _product(frame, "fil"), _product(frame, "out")
-    channels, filters = c / groups, k / groups
-    pixels, slices, classes = images.copy(), filters.copy(), groups.copy()
+    taps = _product(frame, "fil")
+    positions = _product(frame, "out")
+    channels = c / groups
+    filters = k / groups
+    pixels = images.copy()
+    slices = filters.copy()
+    classes = groups.copy()
     for axis in AXES:
         side, fil, stride = numbers(frame, f"in_{axis}", f"fil_{axis}", f"stride_{axis}")
-        pixels, slices = pixels * np.ceil(side / stride), slices * np.ceil(fil / stride)
+        pixels = pixels * np.ceil(side / stride)
+        slices = slices * np.ceil(fil / stride)
         classes = classes * np.minimum(fil, stride)
-    direction, passes = texts(frame, "direction"), 1 + _two_passes(frame)
+    direction = texts(frame, "direction")
+    passes = 1 + _two_passes(frame)
     cases = [direction == "B", (direction == "W") | (passes > 1)]
     return pd.DataFrame(
         {
@@ -164,7 +173,8 @@ def convolution(
     """
 
     def read(call: Call) -> Described:
-        x, w = call.tensor(0), call.tensor(1)
+        x = call.tensor(0)
+        w = call.tensor(1)
         if isinstance(transposed, bool):
             turned = transposed
         else:
@@ -207,12 +217,15 @@ def convolution_backward(call: Call, window_at: int = 4) -> Described:
     passes). Backwards of a transposed convolution the gradient of x is a forward pass (F, FW).
     """
     dy, x, w = (call.tensor(position) for position in range(3))
-    turned, wanted = call.flag(window_at + 3), call.flags(window_at + 6)
+    turned = call.flag(window_at + 3)
+    wanted = call.flags(window_at + 6)
     window = [_per_axis(call, window_at + which, len(w.dims) - 2) for which in range(3)]
     if turned:
-        near, far = (dy.dims, x.dims)
+        near = dy.dims
+        far = x.dims
     else:
-        near, far = (x.dims, dy.dims)
+        near = x.dims
+        far = dy.dims
     passes = ("F" if turned else "B") * wanted[0] + "W" * wanted[1]
     require(passes != "" and len(near) == len(far) == len(w.dims))
     shape = _conv(near, far, w, window, call.integer(window_at + 5), _conv_layout(x))
@@ -304,7 +317,9 @@ def _convolution(make: Operands, row: Row) -> Run:
     strides = [_axis(row, axis, "stride") for axis in axes]
     pads = [_axis(row, axis, "pad") for axis in axes]
     dilations = [_axis(row, axis, "dil") for axis in axes]
-    torch, variant, direction = make.torch, word(row, "variant"), word(row, "direction")
+    torch = make.torch
+    variant = word(row, "variant")
+    direction = word(row, "direction")
     if variant not in ("", "bias") or (variant and direction != "F"):
         raise unknown(row, "variant", "bias, of direction F")
     bias = make.tensor(dtype, c_out) if variant else None

@@ -38,7 +38,8 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     """
     rows, cols, inputs = numbers(frame, "rows", "cols", "inputs")
     sizes = rows * cols
-    first, others = as_numbers(frame, "elements_a"), as_numbers(frame, "elements_b")
+    first = as_numbers(frame, "elements_a")
+    others = as_numbers(frame, "elements_b")
     first = np.where(np.isnan(first), sizes, first)
     others = np.where(np.isnan(others), (inputs - 1) * sizes, others)
     a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
@@ -53,7 +54,8 @@ _WITH_TENSOR = {"add": "add", "sub": "add", "mul": "mul", "div": "div", "pow": "
 
 def elementwise(kind: str, operands: list[Tensor], dims: Sequence[int], out: str) -> Described:
     """Return the generic operator: every different element of the operands is read, every one of the result written."""
-    first, others = operands[0], operands[1:]
+    first = operands[0]
+    others = operands[1:]
     size = prod(dims)
     described = {"op": "elementwise", "variant": kind, **as_rows(dims), "inputs": len(operands)}
     if others:
@@ -90,7 +92,8 @@ def pointwise(count: int, *, truth: bool = False) -> CallReader:
         else:
             out = _result(call, promote(*(t.dtype for t in operands)))
         # a plain operator where its formula fits: whole operands of one format, that of the result
-        kind, formats = call.kind, {"dtype_a": out, "dtype_b": out, "dtype_out": out}
+        kind = call.kind
+        formats = {"dtype_a": out, "dtype_b": out, "dtype_out": out}
         fits = all(t.elements == prod(dims) and t.dtype == out for t in operands)
         names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
         if not fits or kind not in names:
@@ -126,7 +129,8 @@ def _result(call: Call, promoted: str) -> str:
 
 def gated(call: Call) -> Described:
     """``silu_and_mul(out, x)``: x holds gate and value side by side, each of the result's size."""
-    out, x = call.tensor(0), call.tensor(1)
+    out = call.tensor(0)
+    x = call.tensor(1)
     require(x.numel == 2 * out.numel)
     half = Tensor(out.dims, x.dtype)
     return elementwise(call.kind, [half, half], out.dims, out.dtype)
@@ -172,7 +176,8 @@ def foreach(call: Call) -> Described:
 
 def fused_adam(call: Call) -> Described:
     """``_fused_adam_(params, grads, moments, squares, max_squares, steps, ...)``; with AMSGrad it is not described."""
-    params, extra = call.tensors(0), call.tensors(4)
+    params = call.tensors(0)
+    extra = call.tensors(4)
     require(not extra)
     return _stepped("adam", call, params)
 
@@ -211,7 +216,8 @@ ATEN: dict[str, CallReader] = readers_of("elementwise", _READERS)
 
 def _one_operand(make: Operands, row: Row) -> Run:
     of_variant(row, {"": None})
-    torch, x = make.torch, matrix(make, row)
+    torch = make.torch
+    x = matrix(make, row)
     scalar = {"addu": torch.add, "mulu": torch.mul, "divu": torch.div, "powu": torch.pow}
     if (op := word(row, "op")) in scalar:
         call = scalar[op]
@@ -222,7 +228,9 @@ def _one_operand(make: Operands, row: Row) -> Run:
 
 
 def _two_operands(make: Operands, row: Row) -> Run:
-    torch, op, x = make.torch, word(row, "op"), matrix(make, row)
+    torch = make.torch
+    op = word(row, "op")
+    x = matrix(make, row)
     other = make.tensor(only_format(row), *x.shape)
     if op == "add":
         call = of_variant(row, {"": torch.add, "sub": torch.sub})
@@ -235,7 +243,8 @@ def _two_operands(make: Operands, row: Row) -> Run:
 
 def _elementwise(make: Operands, row: Row) -> Run:
     """Return an operator without a name among ours, on whole operands."""
-    torch, x = make.torch, matrix(make, row)
+    torch = make.torch
+    x = matrix(make, row)
     one = {name: getattr(torch, name) for name in ("exp", "sigmoid", "sin", "abs", "neg", "erf")}
     one["silu"] = torch.nn.functional.silu
     two = {"maximum": torch.maximum, "minimum": torch.minimum, "atan2": torch.atan2}

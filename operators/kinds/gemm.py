@@ -132,7 +132,8 @@ def _letter(matrix: Tensor) -> str:
     if len(matrix.strides) > 1:
         down, along = matrix.strides[-2:]
     else:
-        down, along = (0, 1)
+        down = 0
+        along = 1
     if down == 1 and along != 1:
         return "T"
     return "N"
@@ -146,9 +147,11 @@ def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Describe
     """
     rows = a.dims[-2] if len(a.dims) > 1 else 1
     if len(b.dims) > 1:
-        k, n = (b.dims[-2], b.dims[-1])
+        k = b.dims[-2]
+        n = b.dims[-1]
     else:
-        k, n = (b.dims[-1] if b.dims else 0, 1)
+        k = b.dims[-1] if b.dims else 0
+        n = 1
     require(bool(a.dims) and bool(b.dims) and a.dims[-1] == k)
     batch = prod(broadcast(a.dims[:-2], b.dims[:-2]))
     layout = ""
@@ -195,7 +198,8 @@ def addmm(call: Call) -> Described:
 
 def linear(call: Call) -> Described:
     """``linear(x, weight, bias)`` and library products with the weight as n x k."""
-    x, weight = call.tensor(0), call.tensor(1)
+    x = call.tensor(0)
+    weight = call.tensor(1)
     return _product(x, _transposed(weight), "bias" if call.has(2) else "")
 
 
@@ -208,12 +212,17 @@ def _transposed(weight: Tensor) -> Tensor:
 
 def scaled_mm(call: Call) -> Described:
     """``_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype)``; before 2.5 bias, out_dtype came first."""
-    a, b = call.tensor(0), call.tensor(1)
+    a = call.tensor(0)
+    b = call.tensor(1)
     new = call.has(2) and call.tensor(2).dtype in ("fp32", "fp8")
     if new:
-        scale, bias, out = (call.tensor(2), 4, 6)
+        scale = call.tensor(2)
+        bias = 4
+        out = 6
     else:
-        scale, bias, out = (call.tensor(4), 2, 3)
+        scale = call.tensor(4)
+        bias = 2
+        out = 3
     dtype = call.dtype(out, a.dtype)
     block = _scale_block(a, scale)
     return {**_product(a, b, "bias" if call.has(bias) else "", dtype), "scale_block": block}
@@ -221,7 +230,8 @@ def scaled_mm(call: Call) -> Described:
 
 def _scale_block(a: Tensor, scale: Tensor) -> str:
     """Return the layout of the scales of A[m, k], by their number."""
-    m, k = a.dims[-2], a.dims[-1] * a.packed
+    m = a.dims[-2]
+    k = a.dims[-1] * a.packed
     if scale.numel == 1:
         return "tensor"
     by_size = {
@@ -250,7 +260,8 @@ def cutlass_scaled_mm(call: Call) -> Described:
 
 def grouped_mm(call: Call) -> Described:
     """``_grouped_mm(a, b, offsets)`` with a[rows, k] shared out among the matrices of b[groups, k, n]."""
-    a, b = call.tensor(0), call.tensor(1)
+    a = call.tensor(0)
+    b = call.tensor(1)
     require(len(a.dims) == 2 and len(b.dims) == 3 and a.dims[1] == b.dims[1])
     sizes = {"m": a.dims[0], "n": b.dims[2], "k": a.dims[1], "batch": b.dims[0]}
     formats = {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": promote(a.dtype, b.dtype)}
@@ -278,12 +289,14 @@ def narrow_product(call: Call, block: str = "", packed: int = 1) -> Described:
     if weight.dims[1] == a.dims[-1]:
         weight = _transposed(weight)
     described = _product(a, weight)
-    rows, columns = prod(a.dims[:-1]), weight.dims[-1]
+    rows = prod(a.dims[:-1])
+    columns = weight.dims[-1]
     layout = block
     scale = call.tensor(2) if call.has(2) else None
     if scale is not None and scale.numel > 0:
         layout = _serving_scales(a, rows, scale, block)
-    out, bias = "bf16", False
+    out = "bf16"
+    bias = False
     for position in range(4, len(call)):
         if not call.has(position):
             continue
@@ -328,7 +341,8 @@ def fp4_product(call: Call) -> Described:
 
 def skinny_product(call: Call) -> Described:
     """``_rocm_C::wvSplitK(weight, x, ...)`` of vLLM: few rows of x, the weight as n x k."""
-    weight, x = call.tensor(0), call.tensor(1)
+    weight = call.tensor(0)
+    x = call.tensor(1)
     bias = call.has(2) and call.tensor(2).dims == (weight.dims[0],)
     return _product(x, _transposed(weight), "bias" if bias else "")
 
@@ -373,7 +387,8 @@ def _gemm(make: Operands, row: Row) -> Run:
         raise DataError(
             "a gemm of several products is a batched_gemm: change op, or set batch to 1"
         )
-    dtype, variant = word(row, "dtype_a"), word(row, "variant")
+    dtype = word(row, "dtype_a")
+    variant = word(row, "variant")
     only_format(row, _WRITTEN.get(dtype, dtype))
     a_letter, b_letter = _letters(row)
     if dtype in ("fp8", "int8"):
@@ -391,7 +406,8 @@ def _gemm(make: Operands, row: Row) -> Run:
         raise unknown(row, "variant", "bias")
     bias = make.tensor(dtype, n) if variant else None
     if (a_letter, b_letter) == ("N", "T"):
-        linear, weight = torch.nn.functional.linear, b.t()
+        linear = torch.nn.functional.linear
+        weight = b.t()
         return lambda: linear(a, weight, bias)
     if bias is None:
         return lambda: torch.mm(a, b)
@@ -400,12 +416,14 @@ def _gemm(make: Operands, row: Row) -> Run:
 
 def _narrow(make: Operands, row: Row, dtype: str, shape: tuple[int, int, int]) -> Run:
     """Return a product of 8-bit operands, B in columns as the libraries want it."""
-    torch, (m, n, k) = make.torch, shape
+    torch = make.torch
+    (m, n, k) = shape
     if word(row, "variant"):
         raise unknown(row, "variant", "none for 8-bit operands")
     if _letters(row) != ("N", "T"):
         raise unknown(row, "layout", "NT for 8-bit operands")
-    a, b = make.tensor(dtype, m, k), make.tensor(dtype, n, k).t()
+    a = make.tensor(dtype, m, k)
+    b = make.tensor(dtype, n, k).t()
     if dtype == "int8":
         return lambda: torch._int_mm(a, b)
     if word(row, "scale_block") not in ("", "tensor"):

@@ -30,7 +30,8 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     """Return the bytes of q, k, v and the result, and of the state of every sequence read and written once."""
     batch, seq, heads, dim, dim_v = _sizes(frame)
     (key_heads,) = numbers(frame, "key_heads")
-    a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
+    a = element_bytes(frame, "dtype_a")
+    out = element_bytes(frame, "dtype_out")
     moved = batch * seq * (2 * key_heads * dim * a + heads * dim_v * (a + out))
     return moved + 2 * batch * heads * dim * dim_v * STATE_BYTES
 
@@ -55,7 +56,8 @@ def state_bytes(frame: pd.DataFrame) -> np.ndarray:
     """Return the bytes of keys, corrections and values read, of values written, and of a state for every chunk."""
     batch, seq, heads, dim, dim_v = _sizes(frame)
     key_heads, chunk = numbers(frame, "key_heads", "chunk")
-    a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
+    a = element_bytes(frame, "dtype_a")
+    out = element_bytes(frame, "dtype_out")
     tokens = batch * seq * (key_heads * dim + heads * dim + 2 * heads * dim_v) * a
     chunks = batch * np.ceil(seq / chunk)
     return tokens + chunks * heads * dim * dim_v * out
@@ -76,7 +78,8 @@ def conv_flops(frame: pd.DataFrame) -> np.ndarray:
 def conv_bytes(frame: pd.DataFrame) -> np.ndarray:
     """Return the bytes of the input and the result, the filters, and the last taps of every sequence kept."""
     batch, seq, channels, width = numbers(frame, "batch", "seq", "channels", "width")
-    a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
+    a = element_bytes(frame, "dtype_a")
+    out = element_bytes(frame, "dtype_out")
     return channels * (batch * seq * (a + out) + width * a + 2 * batch * (width - 1) * a)
 
 

@@ -105,7 +105,8 @@ def fused_experts(call: Call) -> Described:
     packed = first.packed
     if packed == 1 and first.dtype == "uint8" and 2 * first.dims[2] == model_dim:
         packed = 2
-    experts, inter_dim = second.dims[0], second.dims[2] * packed
+    experts = second.dims[0]
+    inter_dim = second.dims[2] * packed
     require(first.dims[0] == experts and first.dims[2] * packed == model_dim)
     require(second.dims[1] == model_dim and first.dims[1] in (inter_dim, 2 * inter_dim))
     require(len(ids.dims) == 2 and ids.dims[0] == tokens)

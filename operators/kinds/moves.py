@@ -25,7 +25,8 @@ def _copied(source: Tensor, dims: Sequence[int], out: str, variant: str = "") ->
 
 def copy_into(call: Call) -> Described:
     """``copy_(self, source)``: the source may be expanded, the formats may differ."""
-    target, source = call.tensor(0), call.tensor(1)
+    target = call.tensor(0)
+    source = call.tensor(1)
     broadcast(target.dims, source.dims)
     return _copied(source, target.dims, target.dtype)
 
@@ -42,7 +43,8 @@ def cat(call: Call) -> Described:
     require(
         bool(tensors) and all(len(tensor.dims) == len(tensors[0].dims) > 0 for tensor in tensors)
     )
-    axis, rank = call.integer(1), len(tensors[0].dims)
+    axis = call.integer(1)
+    rank = len(tensors[0].dims)
     require(-rank <= axis < rank)
     dims = list(tensors[0].dims)
     dims[axis] = sum(tensor.dims[axis] for tensor in tensors)
@@ -81,7 +83,8 @@ def _copy(make: Operands, row: Row) -> Run:
     written = word(row, "dtype_out") or dtype
     if variant not in ("", "DtoD", "HtoD", "DtoH"):
         raise unknown(row, "variant", "DtoD, HtoD, DtoH")
-    source, target = make.tensor(dtype, rows, cols), make.tensor(written, rows, cols)
+    source = make.tensor(dtype, rows, cols)
+    target = make.tensor(written, rows, cols)
     if variant in ("HtoD", "DtoH") and not make.backend.is_gpu:
         raise DataError(f"a copy {variant} needs a GPU: leave these rows out on a CPU")
     if variant == "HtoD":
@@ -139,14 +142,17 @@ def embedding_backward(call: Call) -> Described:
 
 def index_select(call: Call) -> Described:
     """``index_select(x, dim, index)``: slices of x across one dimension."""
-    x, axis, index = call.tensor(0), call.integer(1), call.tensor(2)
+    x = call.tensor(0)
+    axis = call.integer(1)
+    index = call.tensor(2)
     require(bool(x.dims) and -len(x.dims) <= axis < len(x.dims) and x.dims[axis] > 0)
     return _gathered(call.kind, x, index, x.numel // x.dims[axis])
 
 
 def index_add(call: Call) -> Described:
     """``index_add(x, dim, index, source)`` and ``index_copy``: slices of the source across one dimension."""
-    index, source = call.tensor(2), call.tensor(3)
+    index = call.tensor(2)
+    source = call.tensor(3)
     require(index.numel > 0 and source.numel % index.numel == 0)
     return _gathered(call.kind, source, index, source.numel // index.numel)
 

@@ -29,7 +29,8 @@ from ..vector import ROW_WISE_SPREAD, VectorWork, vector_op, whole_rows
 
 def layer_norm(call: Call) -> Described:
     """``native_layer_norm(x, normalized_shape, weight, ...)``, ``rms_norm``; the weight has the shape if need be."""
-    x, weight = call.tensor(0), call.tensor(2) if call.has(2) else None
+    x = call.tensor(0)
+    weight = call.tensor(2) if call.has(2) else None
     return _normalised("rms_norm" if "rms" in call.kind else "layer_norm", call, x, weight, 1)
 
 
@@ -55,7 +56,8 @@ def library_rms_norm(x: int, weight: int, op: str = "rms_norm") -> CallReader:
     """Return what reads a library's RMS norm over the last dimension, given the positions of input and weight."""
 
     def read(call: Call) -> Described:
-        tensor, width = call.tensor(x), call.tensor(weight).numel
+        tensor = call.tensor(x)
+        width = call.tensor(weight).numel
         require(bool(tensor.dims) and tensor.dims[-1] == width)
         return whole_rows(op, "", tensor, width)
 
@@ -137,8 +139,11 @@ ATEN: dict[str, CallReader] = {
 
 def _norm(make: Operands, row: Row) -> Run:
     """Return layer and RMS normalisation, with scale (and shift, a layer norm's), or without (``plain``)."""
-    (cols,), x = sizes(row, "cols"), matrix(make, row)
-    nn, dtype, affine = make.torch.nn.functional, only_format(row), _affine(row)
+    (cols,) = sizes(row, "cols")
+    x = matrix(make, row)
+    nn = make.torch.nn.functional
+    dtype = only_format(row)
+    affine = _affine(row)
     weight = make.tensor(dtype, cols) if affine else None
     if word(row, "op") == "rms_norm":
         return lambda: nn.rms_norm(x, (cols,), weight)
@@ -153,8 +158,10 @@ def _batch_norm(make: Operands, row: Row) -> Run:
     training = word(row, "op") == "batch_norm"
     if training and cols < 2:
         raise DataError("batch_norm needs two values per channel: cols >= 2")
-    norm, x = make.torch.nn.functional.batch_norm, make.tensor(dtype, 1, rows, cols)
-    mean, variance = make.tensor(dtype, rows), make.tensor(dtype, rows).abs()
+    norm = make.torch.nn.functional.batch_norm
+    x = make.tensor(dtype, 1, rows, cols)
+    mean = make.tensor(dtype, rows)
+    variance = make.tensor(dtype, rows).abs()
     weight, bias = (make.tensor(dtype, rows) if _affine(row) else None for _ in range(2))
     return lambda: norm(x, mean, variance, weight, bias, training=training)
 

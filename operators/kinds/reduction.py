@@ -20,7 +20,8 @@ def reduction(axes: int = 1, dtype: int = -1) -> CallReader:
     """
 
     def read(call: Call) -> Described:
-        x, kind = call.tensor(0), call.kind
+        x = call.tensor(0)
+        kind = call.kind
         # sum(x, dtype)
         typed = dtype >= 0 and len(call) == axes + 1 and call.types[axes] != "ScalarList"
         reduced = list(range(len(x.dims)))
@@ -52,7 +53,8 @@ def _extreme(call: Call) -> Described:
 
 def _reduction(make: Operands, row: Row) -> Run:
     """Return a reduction over the last dimension; the variant names it (``sum`` by default)."""
-    torch, x = make.torch, matrix(make, row, written=word(row, "dtype_out") or word(row, "dtype_a"))
+    torch = make.torch
+    x = matrix(make, row, written=word(row, "dtype_out") or word(row, "dtype_a"))
     names = ("sum", "mean", "amax", "amin", "argmax", "argmin", "prod", "std", "var", "logsumexp")
     call = of_variant(row, {"": torch.sum, **{name: getattr(torch, name) for name in names}})
     return lambda: call(x, dim=1)
@@ -80,7 +82,8 @@ def softmax_backward(call: Call) -> Described:
 
 def _softmax(make: Operands, row: Row) -> Run:
     """Return a softmax over the last dimension; variant ``log``."""
-    x, torch = matrix(make, row), make.torch
+    x = matrix(make, row)
+    torch = make.torch
     call = of_variant(row, {"": torch.softmax, "log": torch.log_softmax})
     return lambda: call(x, dim=1)
 
@@ -91,7 +94,8 @@ _BACKWARD = VectorWork(4, inputs=2)  # product, sum; subtract, product
 
 def loss(call: Call) -> Described:
     """``mse_loss(x, target, reduction)``: one number from two tensors, or element-wise without reduction."""
-    x, target = call.tensor(0), call.tensor(1)
+    x = call.tensor(0)
+    target = call.tensor(1)
     require(x.dims == target.dims and call.integer(_REDUCTION.get(call.kind, 2)) in (1, 2))
     whole = Tensor((x.numel,), promote(x.dtype, target.dtype))
     return whole_rows("loss", call.kind, whole, x.numel)
@@ -103,7 +107,9 @@ _REDUCTION = {"binary_cross_entropy": 3, "binary_cross_entropy_with_logits": 4}
 
 def _loss(make: Operands, row: Row) -> Run:
     """Return ``cross_entropy`` (mean) or ``mse_loss``, as the variant says."""
-    (rows, cols), x, nn = sizes(row, "rows", "cols"), matrix(make, row), make.torch.nn.functional
+    (rows, cols) = sizes(row, "rows", "cols")
+    x = matrix(make, row)
+    nn = make.torch.nn.functional
     call = of_variant(row, {"cross_entropy": nn.cross_entropy, "mse_loss": nn.mse_loss})
     crossed = word(row, "variant") == "cross_entropy"
     if crossed:
