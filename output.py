@@ -374,7 +374,8 @@ def check_tables(places: Mapping[str, Path | None], data: Iterable[Path] = ()) -
         check_table(out, parameter, read)
         if out is None:
             continue
-        if (first := resolved.setdefault(os.path.realpath(out), parameter)) != parameter:
+        first = resolved.setdefault(os.path.realpath(out), parameter)
+        if first != parameter:
             raise ParameterError(
                 parameter, f"must be another file than that of `{first}`, got {str(out)!r}"
             )
@@ -388,13 +389,17 @@ def check_unread(out: Path, data: Iterable[Path] = ()) -> None:
     replaced = {_identity(file): file for file in _files_of(out)}
     for path in (*data, *_ALLOWED.get().reads) if replaced else ():
         for file in _files_of(path):
-            if (same := replaced.get(_identity(file))) is not None:
+            same = replaced.get(_identity(file))
+            if same is not None:
                 raise DataError("is a file that is read: choose another", source=str(same))
 
 
 def _files_of(path: Path) -> Iterable[Path]:
     """Return a file, or those of a folder, whose folders are not followed through links."""
-    inside = path.rglob("*") if path.is_dir() else [path]
+    if path.is_dir():
+        inside = path.rglob("*")
+    else:
+        inside = [path]
     return [file for file in inside if file.is_file()]
 
 
@@ -428,7 +433,9 @@ def whole_table(
             with _workbook(path, schema, out) as sheet:
                 yield _Writer(sheet, schema)
         else:
-            once = True if repeating is None else list(repeating)
+            once = True
+            if repeating is not None:
+                once = list(repeating)
             with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=once) as file:
                 yield _Writer(file, schema)
 
@@ -601,7 +608,9 @@ class _Sheet:
 
         if value is None or value != value:  # NaN is not itself
             return None
-        limit = math.inf if isinstance(value, float) else _EXACT
+        limit = _EXACT
+        if isinstance(value, float):
+            limit = math.inf
         if isinstance(value, int | float) and abs(value) < limit:
             return value
         cell = WriteOnlyCell(self._sheet, visible(str(value)))
@@ -635,7 +644,9 @@ def dumps(
         if isinstance(item, float):
             return _number(item, path, digits, missing)
         if isinstance(item, Mapping):
-            keys = sorted(item, key=_natural) if sort else item
+            keys = item
+            if sort:
+                keys = sorted(item, key=_natural)
             return {str(key): plain(item[key], f"{path}.{key}") for key in keys}
         if isinstance(item, Sequence):
             return [plain(entry, f"{path}[{index}]") for index, entry in enumerate(item)]

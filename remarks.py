@@ -92,7 +92,10 @@ class Remark:
         text = self.text
         if not text:
             values = ", ".join(f"{name} = {value}" for name, value in self.items)
-            text = f"{self.code}: {values}" if values else self.code
+            if values:
+                text = f"{self.code}: {values}"
+            else:
+                text = self.code
         object.__setattr__(self, "text", visible(text))
         object.__setattr__(self, "general", visible(self.general or text))
 

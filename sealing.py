@@ -83,9 +83,11 @@ def check(folder: Path) -> Manifest:
         raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
     manifest = _read(path)
     files = dict(_files(folder))
-    if missing := sorted(set(manifest.files) - set(files)):
+    missing = sorted(set(manifest.files) - set(files))
+    if missing:
         raise ArtifactError(f"{folder / missing[0]} is missing, which {MANIFEST} names: {_HINT}")
-    if added := sorted(set(files) - set(manifest.files)):
+    added = sorted(set(files) - set(manifest.files))
+    if added:
         raise ArtifactError(
             f"{folder} holds what is not of the run ({few(added)}): move it elsewhere"
         )
@@ -151,7 +153,9 @@ def signed_by(run: Path, signers: Path) -> str:
         "-s",
         str(signature),
     ]
-    signed = run / MANIFEST if run.is_dir() else run
+    signed = run
+    if run.is_dir():
+        signed = run / MANIFEST
     if not _ssh(asked, signed.read_bytes()):
         raise ArtifactError(
             f"{signature} does not sign this {signed.name}, or not for {NAMESPACE}: {_HINT}"

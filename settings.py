@@ -149,7 +149,9 @@ def spelt_out(function: Callable[P, R]) -> Callable[P, R]:
         else:
             parameters[name] = parameter
     for name, annotation in fields.items():
-        default = () if name == "keep" else None
+        default = None
+        if name == "keep":
+            default = ()
         parameters[name] = Parameter(
             name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation.__forward_arg__
         )

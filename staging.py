@@ -87,7 +87,8 @@ def sweep(folder: Path) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if name := _NAME.fullmatch(entry.name):
+            name = _NAME.fullmatch(entry.name)
+            if name:
                 with suppress(OSError):
                     _remove_if_left(Path(entry.path), folder / name[1])
 

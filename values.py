@@ -139,7 +139,9 @@ def _doubled(parameter: str, part: str, given: str) -> list[int]:
     first, colon, last = part.partition(":")
     try:
         count = int(first)
-        end = int(last) if colon else count
+        end = count
+        if colon:
+            end = int(last)
     except ValueError:
         problem = f"must be whole numbers, as in 8 or 1,2,4 or 1:256, got {given!r}"
         raise ParameterError(parameter, problem) from None
@@ -262,7 +264,9 @@ def repeated(parameter: str, given: str | Sequence[int], names: Sequence[str] = 
     for part in given.replace("×", "*").split(","):
         times, star, place = part.rpartition("*")
         try:
-            count = int(times) if star else 1
+            count = 1
+            if star:
+                count = int(times)
             number = _place(parameter, place.strip(), names)
         except ValueError:
             problem = f"must be numbers or names of kernels, as in 40*1,2, got {given!r}"

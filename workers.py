@@ -131,7 +131,9 @@ def pool(*, ordered: bool = False, small: bool = False) -> Generator[Pool]:
         return
     if small:
         jobs = 1
-    how = "generator" if ordered else "generator_unordered"
+    how = "generator_unordered"
+    if ordered:
+        how = "generator"
     with Parallel(
         jobs, return_as=how, batch_size=1, pre_dispatch="n_jobs", **ending_together()
     ) as processes:
@@ -244,7 +246,10 @@ def differences(versions: Mapping[str, Any]) -> dict[str, str]:
             theirs = other["packages"].get(name)
             ours = ours_installed.get(name)
             if theirs != ours:
-                has = f"has {name} {theirs}" if theirs else f"has no {name}"
+                if theirs:
+                    has = f"has {name} {theirs}"
+                else:
+                    has = f"has no {name}"
                 wrong.setdefault(where, f"{has}, this process {ours}")
     return wrong
 
@@ -396,7 +401,10 @@ class _Remote:
         """Return those that are done: the first alone where the order counts."""
         from distributed import CancelledError, wait
 
-        some = [*running][:1] if self._ordered else [*running]
+        if self._ordered:
+            some = [*running][:1]
+        else:
+            some = [*running]
         with self._client.as_current(), suppress(TimeoutError, CancelledError):
             wait(some, timeout=_LOOK, return_when="FIRST_COMPLETED")
         return [future for future in some if future.status in ("finished", "error", "cancelled")]

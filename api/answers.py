@@ -185,7 +185,8 @@ def read_predictions(file: str | Path) -> Prediction:
     else:
         report = {}
         frame = read_plain(path)
-    if missing := [name for name in (*ABOUT, "extrapolated") if name not in frame]:
+    missing = [name for name in (*ABOUT, "extrapolated") if name not in frame]
+    if missing:
         raise DataError(
             f"holds no predictions with {', '.join(ABOUT)}: {missing[0]} is missing",
             source=str(path),
@@ -200,7 +201,8 @@ def read_predictions(file: str | Path) -> Prediction:
     if len(frame["metric"].unique()) > 1:
         raise DataError("is of several metrics: give the rows of one", source=str(path))
     names = list(prediction_columns(metric := str(frame["metric"].iloc[0])).values())
-    if missing := [name for name in names if name not in frame]:
+    missing = [name for name in names if name not in frame]
+    if missing:
         raise DataError(
             f"says that it predicts {metric}, and has no column {missing[0]}", source=str(path)
         )
@@ -230,7 +232,8 @@ def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     >>> [one["upper"] for one in again["forecasts"]] == [one.upper for one in found.answers]
     True
     """
-    if missing := [name for name in ANSWER if name not in rows]:
+    missing = [name for name in ANSWER if name not in rows]
+    if missing:
         what = (
             f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no "
             f"{', '.join(missing)}"

@@ -256,7 +256,8 @@ def full_list(cover: Path, reading: Options) -> pd.DataFrame:
             raise DataError(
                 "is no UTF-8 text: write one kernel name per line", source=str(cover)
             ) from None
-        if not (names := [line for line in lines if line]):
+        names = [line for line in lines if line]
+        if not names:
             raise DataError(
                 "has no kernel name: write one per line, as often as the kernel runs",
                 source=str(cover),

@@ -136,7 +136,10 @@ class Deployments(Result):
         )
 
     def _repr_html_(self) -> str:
-        said = [self.command] if self.command else []
+        if self.command:
+            said = [self.command]
+        else:
+            said = []
         return framed(repr(self)[1:-1], self.table, said, answer=self.document())
 
 
@@ -162,7 +165,8 @@ def deployments(
             "calibrate"
         )
         raise ParameterError("batch", text)
-    if others := [name for name in given if name not in FIELDS]:
+    others = [name for name in given if name not in FIELDS]
+    if others:
         named = [f"`{name}`" for name in others]
         raise ParameterError(
             "batch",

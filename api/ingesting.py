@@ -147,7 +147,9 @@ def ingest(
     where = reading.get("where")
     conditions(where)
     paths = paths_of(data)
-    place = None if out is None else Path(out)
+    place = None
+    if out is not None:
+        place = Path(out)
     if parts and (place is None or where or dispatches):
         raise ParameterError(
             "parts", "writes all measurements to the folder `out`: choose rows when it is read"

@@ -372,7 +372,8 @@ def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> Trai
     """Return the model of a run that predicts from this host, or a ParameterError."""
     trained = run_of(run).trained
     recipe = trained.recipe
-    if (host_trained := recipe.host.name if recipe.host else None) != (host.name if host else None):
+    host_trained = recipe.host.name if recipe.host else None
+    if host_trained != (host.name if host else None):
         raise ParameterError(
             "shifted_run",
             f"must predict from the same host, and this one does from {host_trained or 'shapes alone'}",

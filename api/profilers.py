@@ -144,12 +144,15 @@ def fidelity(
     options = Options(defaults=values.assigned("default", default))
     profiled = []
     for path, label in zip(paths, labels, strict=True):
-        if (table := inline_table(path)) is not None:
+        table = inline_table(path)
+        if table is not None:
             profiled.append(Profiled.of_inline(label, table, steps_per_trace))
             continue
         read_in = [trace for _, trace in read_traces([path], options=options)]
         if len(read_in) != 1:
-            count = f"{len(read_in)} traces" if read_in else "no trace"
+            count = "no trace"
+            if read_in:
+                count = f"{len(read_in)} traces"
             raise DataError(f"holds {count}: give one path for each trace", source=str(path))
         if isinstance(read_in[0], TraceFailure):
             raise read_in[0].error
@@ -366,7 +369,8 @@ def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
     The table of `fc.inline` is returned as it is: by call. Raises DataError: the file is damaged, a
     trace cannot be read or there is none, or passes contradict each other.
     """
-    if (inline := inline_table(path)) is not None:
+    inline = inline_table(path)
+    if inline is not None:
         return inline
     if path.suffix.lower() == ".parquet" and path.is_file():
         return read_parquet(path)

@@ -548,7 +548,9 @@ def project_traces(
         renames=values.assigned("rename", rename),
     )
     measured = items(correct, "correct")
-    profiler = None if fidelity is None else StatedProfiler.of(fidelity)
+    profiler = None
+    if fidelity is not None:
+        profiler = StatedProfiler.of(fidelity)
     inputs = [Inputs(laws, one, host_gpu, reading, measured, durations, profiler) for one in wanted]
     watts = items(power, "power")
     if watts:
@@ -626,7 +628,9 @@ def laws_of(
         given = parse_network(network)
     else:
         given = network
-    file = given if isinstance(given, Path) else None
+    file = None
+    if isinstance(given, Path):
+        file = given
     if given is None or file is not None:
         between = (None, None)
     else:
@@ -798,7 +802,8 @@ def _projected_to(
     if host.name not in laws:
         laws[host.name] = inputs.corrected(host)
     retimed = inputs.retimed(label, trace)
-    trace = trace if retimed is None else retimed.trace
+    if retimed is not None:
+        trace = retimed.trace
     try:
         result = result_of(
             label,
@@ -948,8 +953,12 @@ def project_job(
     """
     check_sample(interval, samples)
     check_number("seed", seed, 0)
-    wanted = None if target is None else device(target, "target")
-    host_gpu = None if host is None else device(host, "host")
+    wanted = None
+    if target is not None:
+        wanted = device(target, "target")
+    host_gpu = None
+    if host is not None:
+        host_gpu = device(host, "host")
     reading = Options(
         defaults=values.assigned("default", default),
         calls=True,

@@ -416,7 +416,8 @@ class Run(Result):
 
     def plot_trees(self, scheme: str | None = None) -> go.Figure:
         """Draw E_out and inlier ratios against the number of trees of a forest; of a run trained with ``trees``."""
-        if not (trees := self._cv(scheme).get("trees")):
+        trees = self._cv(scheme).get("trees")
+        if not trees:
             raise ParameterError(
                 "trees", "was not asked for: train with it to have the errors of 2 to 1024 trees"
             )
@@ -425,7 +426,10 @@ class Run(Result):
     def __repr__(self) -> str:
         data = self.metrics["data"]
         selected = self.selected
-        devices = title_of(data) if data["host"] else data["target"]
+        if data["host"]:
+            devices = title_of(data)
+        else:
+            devices = data["target"]
         error = "not measured since its correction"
         if selected["e_out"] is not None:
             error = f"{selected['e_out']:.3g} %"
@@ -485,7 +489,9 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     Raises ParameterError: it predicts from a host, or something else than time, has a prior itself,
     or has seen the target's rows: errors on rows that it knows would say nothing of others.
     """
-    given = run if isinstance(run, Run) else load(run)
+    given = run
+    if not isinstance(run, Run):
+        given = load(run)
     trained = given.trained
     recipe = trained.recipe
     if recipe.host is not None or trained.prior is not None:

@@ -235,7 +235,9 @@ def scale(
     beside = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
         if where or renames:
-            parameter = "where" if where else "rename"
+            parameter = "rename"
+            if where:
+                parameter = "where"
             raise ParameterError(parameter, "is of a table: give one, or leave it out")
         if performance is None:
             raise ParameterError(
@@ -318,9 +320,12 @@ def scale_counters(
     for folder, size in zip(
         folders, [None] * len(folders) if sizes is None else sizes, strict=True
     ):
-        name = folder if isinstance(folder, Path) else "a table"
+        name = "a table"
+        if isinstance(folder, Path):
+            name = folder
         try:
-            if (log := simulator_log(folder)) is not None:
+            log = simulator_log(folder)
+            if log is not None:
                 part = simulated_rows(log, size)
                 reasons = dict[str, int]()
             else:
@@ -331,7 +336,8 @@ def scale_counters(
             if isinstance(error, ParameterError) or str(name) in str(error):
                 raise
             raise DataError(str(error), source=str(name)) from None
-        if (at := float(part["size"].iloc[0])) in before:
+        at = float(part["size"].iloc[0])
+        if at in before:
             raise ParameterError(
                 "sizes",
                 f"must tell the profiles apart: {before[at]} and {name} are both of {at:g}",
@@ -418,7 +424,8 @@ def scale_misses(
     l2_mb = values.numbers("l2_mb", l2_mb)
     addresses = list[int]()
     for number, line in enumerate(text(Path(trace)).splitlines(), start=1):
-        if word := line.partition("#")[0].strip():
+        word = line.partition("#")[0].strip()
+        if word:
             try:
                 addresses.append(int(word, 0) if len(word) < 24 else int("-"))
             except ValueError:

@@ -225,7 +225,9 @@ def schema(op: str | None = None) -> pd.DataFrame:
     )
     rows |= {name: (quantity(name).unit, False, None) for name in operator.metrics}
     for name in operator.dims:
-        unit = "byte" if name.endswith("_bytes") else ""
+        unit = ""
+        if name.endswith("_bytes"):
+            unit = "byte"
         default = operator.defaults.get(name)
         if isinstance(default, str) and default.startswith("="):
             stated = f"as {default[1:]}"
@@ -348,7 +350,9 @@ def load_measurements(
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     stated = (values.assigned("unit", unit), values.assigned("default", default))
-    asked = () if any(map(Comparison.means_all, only)) else only
+    asked = only
+    if any(map(Comparison.means_all, only)):
+        asked = ()
     options = readers.Options(
         *stated,
         timed,

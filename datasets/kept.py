@@ -41,9 +41,11 @@ def problem(place: Path) -> str:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         return f"{_list_of(place)} cannot be read ({error})"
     files = _files(place)
-    if missing := sorted(set(recorded) - set(files)):
+    missing = sorted(set(recorded) - set(files))
+    if missing:
         return f"{place / missing[0]} is missing"
-    if added := sorted(set(files) - set(recorded)):
+    added = sorted(set(files) - set(recorded))
+    if added:
         return f"{files[added[0]]} was added"
     touched = False
     for name, entry in recorded.items():

@@ -84,7 +84,10 @@ class Campaigns:
         paired = cls._of_groups({name: every.of_groups[name] for name in names})
         if paired is None:
             return None
-        unpaired = every.labels(groups[1]) if len(groups) > 1 else groups[0][:0]
+        if len(groups) > 1:
+            unpaired = every.labels(groups[1])
+        else:
+            unpaired = groups[0][:0]
         return paired, PairedAndUnpaired(every.labels(groups[0]), unpaired)
 
     @classmethod

@@ -276,7 +276,9 @@ def assess(
         wanted = "grouped"
     else:
         wanted = "kfold"
-    scheme = wanted if wanted in folds else next(iter(folds))
+    scheme = wanted
+    if wanted not in folds:
+        scheme = next(iter(folds))
     reference = folds[scheme]
     judged = new[new["within"]]
     verdicts = _judge(judged, reference, level, margin, errors, seed)
@@ -338,7 +340,9 @@ def _judge(
     corrected = as_is
     if correction is not None:
         corrected = _coverage(correction.applied(new, level), reference, level)
-    centre = np.log(shift.value) if moved else 0.0
+    centre = 0.0
+    if moved:
+        centre = np.log(shift.value)
     growth = _growth(new, errors - centre, reference, before, stated, campaigns, seed)
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
@@ -463,7 +467,9 @@ def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: flo
     per_variance = ((claim.upper - claim.lower) / 2) ** 2 / (new + old)
     wanted = max(limit - far, far if far >= log(1 + MATERIAL_SHIFT) else 0.0)
     left = wanted**2 / per_variance - old
-    times = new / left if left > 0 else np.inf
+    times = np.inf
+    if left > 0:
+        times = new / left
     if times <= MOST_TIMES:
         return max(ceil(groups * (times - 1)), 1)
     return None

@@ -218,7 +218,7 @@ class Competition:
         return _records(table.sort_values("e_out", ascending=False, kind="stable"))
 
 
-def _repeated(names: Sequence[str], times: Sequence[int]) -> pd.Categorical:
+def _repeated(names: list[str], times: list[int]) -> pd.Categorical:
     """Return a column that holds each name so many times."""
     words: Any = pd.Categorical(names)
     return pd.Categorical.from_codes(np.repeat(words.codes, times), dtype=words.dtype)

@@ -329,7 +329,9 @@ def without(dataset: Dataset, patterns: Sequence[str]) -> Dataset:
         if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns):
             kept.append(name)
     if len(kept) in (0, len(names)):
-        what = "every feature" if not kept else "no feature"
+        what = "no feature"
+        if not kept:
+            what = "every feature"
         raise DataError(
             f"{','.join(patterns)} matches {what}: there are {', '.join(names[:8])}, ..."
         )

@@ -211,7 +211,8 @@ class TrainedRange:
         if not (never | (np.isfinite(low) & np.isfinite(high) & (low <= high))).all():
             raise ValueError("a trained range ends before it begins, or nowhere")
         kinds = dict.fromkeys(kind for entry in entries for kind in entry.get("own", {}))
-        if foreign := sorted(set(kinds) - set(state)):
+        foreign = sorted(set(kinds) - set(state))
+        if foreign:
             raise ValueError(f"ranges of classes that are no features: {few(foreign)}")
         of_kinds = {}
         for kind in kinds:
@@ -253,7 +254,8 @@ class TrainedRange:
         return (self.low > 0) & ~self._is_log & ~category
 
     def _values(self, X: pd.DataFrame) -> FloatArray:
-        if absent := [name for name in self.names if name not in X.columns]:
+        absent = [name for name in self.names if name not in X.columns]
+        if absent:
             raise DataError(f"the model was trained with features that are missing: {few(absent)}")
         return X.loc[:, list(self.names)].to_numpy(dtype=np.float64)
 
@@ -347,7 +349,10 @@ class TrainedRange:
             )
             return
         # far is a factor, else a number of spans
-        scaled = np.full(len(values), True) if log else ratio & (values > 0)
+        if log:
+            scaled = np.full(len(values), True)
+        else:
+            scaled = ratio & (values > 0)
         ends = ("above-trained-range", high, above), ("below-trained-range", low, ~missing & ~above)
         for (code, limit, side), factor in product(ends, (True, False)):
             at = np.flatnonzero(side & (scaled == factor))
@@ -362,8 +367,12 @@ class TrainedRange:
                 bound = limit
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
             values_of = {"value": meant, "far": far}
-            unit = "x" if factor else " spans"
-            called = name.removeprefix(LOG_PREFIX) if log else name
+            unit = " spans"
+            if factor:
+                unit = "x"
+            called = name
+            if log:
+                called = name.removeprefix(LOG_PREFIX)
             if low == high:
                 trained = "only at"
             elif side is above:

@@ -333,7 +333,10 @@ def learn_beyond(
     else:
         within = within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
-    near = np.ones(some.sum()) if scale is None else scale[some]
+    if scale is None:
+        near = np.ones(some.sum())
+    else:
+        near = scale[some]
     dataset = dataset.taken(some)
     predicted = predicted[some]
     within = within[some]
@@ -443,7 +446,9 @@ class _LeftOut:
         def error(choice: tuple[str, float]) -> float:
             name, fade = choice
             errors = ape(y, self.mixed(name, fade))
-            handicap = 1.0 if name == "affine" else PREFERENCE
+            handicap = PREFERENCE
+            if name == "affine":
+                handicap = 1.0
             return handicap * float(sum(errors[end].mean() for end in ends))
 
         return min(product(self.rules, FADES), key=error)

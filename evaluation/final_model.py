@@ -249,7 +249,7 @@ class _Question:
             within=self.within,
             learnt=(self.learnt, self.strata),
         )
-        steps = [
+        steps: list[_Step] = [
             _Fit(scheme, "", f"{name} (all rows)", fitted),
             _OutsideRange(scheme, "", f"{name} (ranges left out)", beyond),
             _Intervals(scheme, scheme, f"intervals ({scheme})", calibrated),
@@ -421,7 +421,9 @@ def fit_final(
     shown = next(question for question in questions if question.scheme == competition.scheme)
     if rank:
         for model in (shown.candidate, *_rankers(competition, shown.candidate)):
-            function = ranking if model is shown.candidate else _ranked
+            function = _ranked
+            if model is shown.candidate:
+                function = ranking
             work = partial(function, model=model, scheme=shown.scheme, seed=seed)
             steps.append(_Ranking(shown.scheme, model.name, f"{model.name} (ranking)", work))
     datasets = {question.scheme: question.dataset for question in questions}

@@ -134,7 +134,9 @@ class TrainingRows:
         X = self.frame_of(paired)
         y = self.y[paired]
         inner = self._inner_groups(scheme)
-        groups = None if inner is None else inner.paired[paired]
+        groups = None
+        if inner is not None:
+            groups = inner.paired[paired]
         campaigns = None
         if unpaired is not None and self.unpaired is not None:
             X = self._frame(np.vstack([X, self.unpaired.X[unpaired]]))
@@ -271,8 +273,12 @@ def make_folds(
     if folds < 2:
         raise ValueError(f"parameter folds of make_folds must be at least 2, got {folds}")
     if scheme == "kfold":
-        units = "rows" if problems is None else "problems"
-        count = n if problems is None else len(np.unique(problems))
+        units = "problems"
+        if problems is None:
+            units = "rows"
+        count = n
+        if problems is not None:
+            count = len(np.unique(problems))
         if count < folds:
             raise DataError(
                 f"{folds}-fold cross-validation needs at least {folds} {units}, there are {count}: "

@@ -97,7 +97,9 @@ class Difficulty:
             named = np.asarray(devices, dtype=object)
         for first in range(0, len(X), _AT_ONCE):
             rows = slice(first, first + _AT_ONCE)
-            devices_of = None if named is None else named[rows]
+            devices_of = None
+            if named is not None:
+                devices_of = named[rows]
             scales[rows] = self._scale(
                 _columns(X.iloc[rows], self.names, p[rows], devices=devices_of)
             )
@@ -432,14 +434,16 @@ def _columns(
         names
     ):  # one after the other: a wide table is not held several times
         if name.startswith(ON_DEVICE):
-            columns[:, place] = (
-                0.0 if devices is None else np.asarray(devices, str) == name.removeprefix(ON_DEVICE)
-            )
+            if devices is None:
+                columns[:, place] = 0.0
+            else:
+                columns[:, place] = np.asarray(devices, str) == name.removeprefix(ON_DEVICE)
             continue
         values = X[name].to_numpy(dtype=np.float64)
         values = np.nan_to_num(values if rows is None else values[rows], posinf=0.0, neginf=0.0)
-        columns[:, place] = (
-            values if name.startswith(LOG_PREFIX) else np.sign(values) * np.log2(1 + np.abs(values))
-        )
+        if name.startswith(LOG_PREFIX):
+            columns[:, place] = values
+        else:
+            columns[:, place] = np.sign(values) * np.log2(1 + np.abs(values))
     columns[:, -1] = np.log2(np.where(p > 0, p, 1.0))
     return columns

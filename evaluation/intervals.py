@@ -400,7 +400,11 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     ordered = r[np.lexsort((r, code))]
     middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     within = (r - middle[code]) * np.sqrt(size / np.maximum(size - 1, 0.5))[code]
-    repeated = size > 1 if (size > 1).any() else size > 0  # a single row says nothing of deviations
+    # a single row says nothing of deviations
+    if (size > 1).any():
+        repeated = size > 1
+    else:
+        repeated = size > 0
     spread = (
         np.bincount(code, np.minimum(np.abs(within), np.quantile(np.abs(within), 0.99)) ** 2) / size
     )

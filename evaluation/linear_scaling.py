@@ -197,7 +197,9 @@ def assess_scaling(
     """
     _check(dataset)
     families = Campaigns.of_data(dataset)
-    campaigns = None if families is None else families[1].paired
+    campaigns = None
+    if families is not None:
+        campaigns = families[1].paired
     members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]
     evidence = []
     for _, rows in members:
@@ -312,7 +314,8 @@ def gathered(
     if campaigns is not None:
         units = campaigns
         of_campaigns = len(np.unique(campaigns))
-    if few := too_few(len(target), count, of_campaigns):
+    few = too_few(len(target), count, of_campaigns)
+    if few:
         return [few] * laws.shape[1]
     deviations = target[:, None] / laws
     median = np.median(deviations, axis=0)
@@ -327,7 +330,9 @@ def gathered(
     scatter = np.expm1(np.quantile(distance, MOST_ROWS, axis=0))
     evidence = []
     for j, law in enumerate(laws.T):
-        test = slope_test(law, target, units) if sized else None
+        test = None
+        if sized:
+            test = slope_test(law, target, units)
         excess, freedom, scatter_p = _scatter(deviations[:, j], groups, campaigns, margin)
         evidence.append(
             Evidence(

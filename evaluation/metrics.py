@@ -232,7 +232,8 @@ def accounting(
         host_s = np.zeros(len(target_s))
     else:
         host_s = np.asarray(run_us, dtype=np.float64) / 1e6
-    passes = 0 if run_us is None else passes
+    if run_us is None:
+        passes = 0
     counters_s = passes * host_s
     each_s = np.full(len(target_s), model_s / max(len(target_s), 1))
     times = np.asarray(speedup(target_s, host_s, counters_s, each_s))

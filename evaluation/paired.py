@@ -96,7 +96,9 @@ def paired_difference(
     """
     one = np.asarray(first, dtype=float)
     other = np.asarray(second, dtype=float)
-    units_of = groups if campaigns is None else campaigns
+    units_of = campaigns
+    if campaigns is None:
+        units_of = groups
     _, code, sizes = np.unique(
         np.asarray(units_of).astype(str), return_inverse=True, return_counts=True
     )
@@ -232,7 +234,8 @@ def same_workloads(
             for name in IDENTITY
             if name in side and name not in (*measured, "source") and name not in other
         ]
-        if lost := [name for name in stated_names if len(side[name].unique()) > 1]:
+        lost = [name for name in stated_names if len(side[name].unique()) > 1]
+        if lost:
             raise DataError(
                 f"{which} has no column {lost[0]}, which tells the workloads of the other apart"
             )
@@ -387,7 +390,9 @@ def estimated_difference(
     reach = z * np.sqrt(plain)
     change = second.value - first.value
     width = float(np.exp(z * np.sqrt(logs)))
-    together = common / every if every else 0.0
+    together = 0.0
+    if every:
+        together = common / every
     return EstimatedDifference(
         ratio, ratio / width, ratio * width, change, change - reach, change + reach, together
     )
@@ -424,7 +429,9 @@ def drift(
         other["duration_us"].to_numpy(dtype=float) / one["duration_us"].to_numpy(dtype=float)
     )
     # which some tables write with the release
-    named = "kernel_source" if "kernel_source" in both else "kernel"
+    named = "kernel"
+    if "kernel_source" in both:
+        named = "kernel_source"
     renamed = texts(one, named) != texts(other, named)
     groups = group_labels(one)
     rng = np.random.default_rng(seed)

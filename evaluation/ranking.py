@@ -201,7 +201,9 @@ def split_p_values(
        cluster-robust inference", Journal of Applied Econometrics 38(5), 2023.
     """
     groups = dataset.groups.astype(str)
-    unpaired = None if dataset.unpaired is None else dataset.unpaired.groups.astype(str)
+    unpaired = None
+    if dataset.unpaired is not None:
+        unpaired = dataset.unpaired.groups.astype(str)
     families = Campaigns.of_data(dataset)
     if families is not None and hosts_of(dataset) is None:
         groups, unpaired = families[1]

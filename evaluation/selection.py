@@ -168,7 +168,9 @@ def select(
         resampled = "groups"
         units_of = _clusters(groups, scheme, None)
     else:
-        resampled = "rows" if problems is None else "problems"
+        resampled = "problems"
+        if problems is None:
+            resampled = "rows"
         units_of = _clusters(groups, scheme, problems)
     units = int(units_of.max()) + 1
     if units < 2:

@@ -314,9 +314,12 @@ class TrainedModel:
             if one.difficulty:
                 for name in one.difficulty.names:
                     difficult.append(name)
-        wider = () if model.beyond is None else model.beyond.wider
+        wider = ()
+        if model.beyond is not None:
+            wider = model.beyond.wider
         difficult = [name for name in difficult if not name.startswith(ON_DEVICE)]
-        if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
+        foreign = sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names))
+        if foreign:
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
         if not np.isfinite(
@@ -397,7 +400,8 @@ class TrainedModel:
             of_trained_groups=groups_model,
             errors=errors,
         )
-        if kept := manifest.get("answers"):
+        kept = manifest.get("answers")
+        if kept:
             manifest["answers"] = {
                 **kept,
                 "answers": model._answers(kept["rows"], float(kept["level"])),
@@ -490,7 +494,9 @@ class TrainedModel:
         able = ~reasons.any()
         places = np.flatnonzero(able)
         reference = self._reference(rows, work)
-        asked_rows = rows if able.all() else rows[able]
+        asked_rows = rows
+        if not able.all():
+            asked_rows = rows[able]
         trained_rows = self._trained_rows(asked_rows)
         devices = None
         if self.recipe.comparison.is_many:
@@ -607,7 +613,10 @@ class TrainedModel:
         trained_rows = asked.trained_rows
         check = self.domain.check(X, self.recipe.unknown(asked.rows))
         new = unlike.any()
-        predicted = self.saved.predict(X) if len(X) else np.empty(0)
+        if len(X):
+            predicted = self.saved.predict(X)
+        else:
+            predicted = np.empty(0)
         reasons = Reasons(len(X))
         reasons.add(
             np.flatnonzero(~(predicted > 0)),
@@ -704,7 +713,9 @@ class TrainedModel:
             else:
                 what = "train on more GPUs"
             return remark("new-device-without-interval", f"{text}{what}", near=basis)
-        count = len(self.groups.rows_of) if self.groups else 0
+        count = 0
+        if self.groups:
+            count = len(self.groups.rows_of)
         text = (
             f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new "
             "groups differ"
@@ -725,7 +736,8 @@ class TrainedModel:
                 its = work.take(kind)
             new = Reasons(len(kind))
             why = None
-            if (reason := self._cannot_run(part)) is not None:
+            reason = self._cannot_run(part)
+            if reason is not None:
                 unable.add(kind, reason)
                 continue
             try:
@@ -787,7 +799,8 @@ class TrainedModel:
             if measure == "host":
                 return self._measured(rows)
             return self._laws(rows, work)[0][measure].to_numpy()
-        if (parts := sum_of_parts(self.recipe.metric, rows, target)) is not None:
+        parts = sum_of_parts(self.recipe.metric, rows, target)
+        if parts is not None:
             return parts
         return on_each(work, rows, target, published(partial(size, measure)))
 

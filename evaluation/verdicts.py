@@ -177,7 +177,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
        the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15(6), 1987.
     .. [2] D. Lakens, "Equivalence tests", Social Psychological and Personality Science 8(4), 2017.
     """
-    if verdict := too_few(evidence.rows, evidence.groups, evidence.campaigns):
+    verdict = too_few(evidence.rows, evidence.groups, evidence.campaigns)
+    if verdict:
         return verdict
     c = evidence.deviation
     slope = evidence.slope
@@ -216,7 +217,9 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         text = f"median {c}"
         figures = {"deviation": c}
     more = more_groups(evidence, margin)
-    units = "groups" if evidence.campaigns is None else "campaigns"
+    units = "campaigns"
+    if evidence.campaigns is None:
+        units = "groups"
     if more:
         needed = f"about {more} more {units} like these would tell"
     else:

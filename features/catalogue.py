@@ -632,7 +632,8 @@ def explained_by(name: str) -> tuple[str, str, str]:
     >>> explained_by("op=gemm"), explained_by("counter.SQ_WAVES")
     (('word', '0/1', 'operator'), ('counter', '1', 'hardware counter'))
     """
-    if (feature := BY_NAME.get(name)) is not None:
+    feature = BY_NAME.get(name)
+    if feature is not None:
         return "time" if feature.unit == "us" else feature.role, feature.unit, feature.formula
     word = next((one for one in CATEGORIES if name.startswith(f"{one.name}=")), None)
     if word is not None:

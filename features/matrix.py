@@ -307,7 +307,8 @@ def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series
     of the target is, ``work-items`` where the work of a row is unknown, and ``constant`` for a
     metric that does not grow with the work.
     """
-    if (parts := sum_of_parts(metric, rows, target)) is not None:
+    parts = sum_of_parts(metric, rows, target)
+    if parts is not None:
         return pd.Series(parts, name=SUM_OF_PARTS)
     measure = "constant"
     if quantity(metric).grows:
@@ -498,7 +499,8 @@ def groups_of(
     is missing, or empty in some rows.
     """
     if group is None:
-        grouped = has_groups(rows) if grouped is None else grouped
+        if grouped is None:
+            grouped = has_groups(rows)
         if grouped:
             return rows["group"].astype(str).to_numpy(dtype=object)
         return group_labels(rows)

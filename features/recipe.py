@@ -229,7 +229,9 @@ class FeatureRecipe:
         """Return one row per column: name, unit, role, formula."""
         records = []
         for name in self.columns:
-            category = name.split("=", 1)[0] if "=" in name else ""
+            category = ""
+            if "=" in name:
+                category = name.split("=", 1)[0]
             if category:
                 formula = _CATEGORY[category].formula
             else:
@@ -403,7 +405,8 @@ def learn_matrix(
                 roles[name] = "category"
                 units[name] = "0/1"
     for pattern in without:
-        if not (matched := fnmatch.filter(columns, pattern)) or len(matched) == len(columns):
+        matched = fnmatch.filter(columns, pattern)
+        if not matched or len(matched) == len(columns):
             problem = (
                 f"must match some features and not all that are left, got {pattern!r}: there are "
                 f"{few(columns)}"
@@ -488,7 +491,8 @@ def _numerical(
         except NotPublishedError as error:
             skipped[feature.name] = f"{error.figure} of {error.gpu} is not published"
             continue
-        if missing := int((~np.isfinite(values)).sum()):
+        missing = int((~np.isfinite(values)).sum())
+        if missing:
             skipped[feature.name] = f"unknown in {missing} of {len(values)} rows"
             continue
         columns[feature.name] = values

@@ -50,7 +50,9 @@ class Comparison:
     @classmethod
     def of_names(cls, host: str | None, target: str | None) -> Self:
         """Return the comparison that a saved run names; a GPU of it has its name alone."""
-        by_host = None if host is None else GPU(name=host)
+        by_host = None
+        if host is not None:
+            by_host = GPU(name=host)
         return cls(by_host, GPU(name=target or ""))
 
     @staticmethod

@@ -56,7 +56,9 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     share = Fraction(int(size), units)
     cus = share * int(gpu.require("cus"))
     if cus.denominator != 1:
-        named = "compute units" if by == "cus" else "chiplets"
+        named = "chiplets"
+        if by == "cus":
+            named = "compute units"
         raise DataError(
             f"{size} {named} of {gpu.name} have no whole number of compute units ({float(cus):g})"
         )

@@ -164,7 +164,10 @@ def write_table(fields: Mapping[str, Any]) -> dict[str, Any]:
                 outer, inner = peak_path(name).split(".")
                 table.setdefault(outer, {})[inner] = figure
         elif value not in (None, "", ()):
-            table[key] = list(value) if isinstance(value, tuple) else value
+            if isinstance(value, tuple):
+                table[key] = list(value)
+            else:
+                table[key] = value
     return table
 
 

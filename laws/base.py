@@ -88,7 +88,9 @@ def overheads_of(
 
     ``overheads`` are by vendor, `OVERHEADS` by default.
     """
-    by_vendor = OVERHEADS if overheads is None else overheads
+    by_vendor = overheads
+    if overheads is None:
+        by_vendor = OVERHEADS
     ours = by_vendor.get(host.vendor)
     others = by_vendor.get(target.vendor)
     return ours or others or _NONE, others or ours or _NONE

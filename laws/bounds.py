@@ -279,7 +279,8 @@ def typical(metric: str) -> float | None:
     shares_measured = []
     for gpu in all_gpus():
         for row in _rows(gpu.name, metric):
-            if share := row.share(gpu):
+            share = row.share(gpu)
+            if share:
                 shares_measured.append(share)
     if shares_measured:
         return float(np.median(shares_measured))

@@ -355,7 +355,9 @@ def _figures(device: str, a: str, b: str, user_gpu: GPU | None) -> tuple[float, 
         gpu = _catalogue().get(device)
     if gpu is None:
         return (np.nan,) * 5
-    computed = a if BITS.get(a, 0) >= BITS.get(b, 0) else b
+    computed = b
+    if BITS.get(a, 0) >= BITS.get(b, 0):
+        computed = a
     wide = gpu.peaks.get("bf16_matrix", gpu.peaks.get("fp16_matrix", np.nan))
     # a GPU without such a unit widens what it reads
     rate = gpu.peaks.get(f"{computed}_matrix", wide)

@@ -49,7 +49,8 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
             )
         except OSError:
             continue
-        if match := re.fullmatch(r"(\d+)([KMG])", size):
+        match = re.fullmatch(r"(\d+)([KMG])", size)
+        if match:
             letter = {"Data": "d", "Instruction": "i"}.get(kind, "")
             sizes[f"L{level}{letter}"] = int(match[1]) * _UNITS[match[2]]
     return sizes
@@ -57,7 +58,8 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
 
 def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
     """Return the size of the largest cache. Raises DataError: the system does not tell."""
-    if not (sizes := cache_sizes(folder)):
+    sizes = cache_sizes(folder)
+    if not sizes:
         raise DataError(
             "the system does not tell the size of the CPU's cache (Linux does): measure with a "
             "warm cache"
@@ -209,7 +211,9 @@ class Backend:
         """
         narrow = dtype == "tf32"
         if narrow and not self.has_tf32():
-            name = self.gpu_name if self.is_gpu else "a CPU"
+            name = "a CPU"
+            if self.is_gpu:
+                name = self.gpu_name
             raise DataError(
                 f"{name} does not compute in tf32 (AMD: only with {_TF32_ON_AMD}=1): measure fp32"
             )
@@ -273,7 +277,9 @@ class Backend:
         if not self.is_gpu:
             return HostTimer(flush)
         cuda = self.torch.cuda
-        hold = _pause(cuda) if hasattr(cuda, "_sleep") else None
+        hold = None
+        if hasattr(cuda, "_sleep"):
+            hold = _pause(cuda)
         return EventTimer(
             lambda: cuda.Event(enable_timing=True), cuda.synchronize, hold=hold, flush=flush
         )
@@ -319,7 +325,10 @@ class Operands:
         made = self.dtype(dtype)
         if not made.is_floating_point:
             return self.integers(2 if dtype == "bool" else 100, *size).to(made)
-        wide = made if made.itemsize > 2 else self.torch.float32
+        if made.itemsize > 2:
+            wide = made
+        else:
+            wide = self.torch.float32
         values = self.torch.randn(
             *size, generator=self._generator, device=self.backend.word, dtype=wide
         )
@@ -444,7 +453,8 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
     (message,) = sizes(row, "message_bytes")
     if asked != ranks:
         raise DataError(f"rows of {asked} ranks cannot be measured here: there are {ranks} GPUs")
-    if (name := word(row, "variant")) not in COLLECTIVES:
+    name = word(row, "variant")
+    if name not in COLLECTIVES:
         raise unknown(row, "variant", ", ".join(COLLECTIVES))
     dtype = word(row, "dtype_a") or "fp32"
     part = make.dtype(dtype).itemsize * ranks

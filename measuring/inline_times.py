@@ -220,7 +220,9 @@ class InlineTimes:
             frame = self._frame()
             seen = frame.groupby("name", sort=False).cumcount()
             outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
-            share = self.overhead_us * len(frame) / outer if outer else 0.0
+            share = 0.0
+            if outer:
+                share = self.overhead_us * len(frame) / outer
             parts = frame[seen >= self.warmup].groupby("key", sort=False)
             rows = [self._row(name, part) for name, part in parts]
             self._timed_rows = len(self._key), pd.DataFrame(rows), share
@@ -236,7 +238,8 @@ class InlineTimes:
         self_us = us.copy()
         inside = np.zeros(len(us))
         for place in range(len(us) - 1, -1, -1):  # what is enclosed began later
-            if (parent := self._parent[place]) >= 0:
+            parent = self._parent[place]
+            if parent >= 0:
                 self_us[parent] -= np.nan_to_num(us[place])
                 inside[parent] += 1 + inside[place]
         frame = pd.DataFrame({"us": us, "self_us": self_us, "inside": inside})
@@ -294,7 +297,10 @@ class Inline:
             name = f"CPU-{torch.get_num_threads()}T"
         elif not name:
             name = canonical_device(torch.cuda.get_device_name(where))[0]
-        clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
+        if where.type == "cpu":
+            clock = _HostClock()
+        else:
+            clock = _EventClock(torch, where)
         self.times = self.kind(
             clock,
             name,
@@ -331,12 +337,18 @@ class Inline:
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:
     """Return the device whose clock is used."""
-    usable = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+    if torch.cuda.is_available():
+        usable = ("cpu", "cuda")
+    else:
+        usable = ("cpu",)
     held = None
     if model is not None and word is None:
         held = next(iter(model.parameters()), None)
     try:
-        device = torch.device(word or usable[-1]) if held is None else held.device
+        if held is None:
+            device = torch.device(word or usable[-1])
+        else:
+            device = held.device
     except RuntimeError:
         raise ParameterError("device", f"must be cpu, or a GPU as cuda:0, got {word!r}") from None
     if device.type not in usable:

@@ -61,7 +61,9 @@ def environment(
     The date is ISO 8601; today and the command line of this process by default.
     """
     torch = backend.torch
-    kind = "events" if backend.is_gpu else "perf_counter"
+    kind = "perf_counter"
+    if backend.is_gpu:
+        kind = "events"
     facts: dict[str, Any] = {
         "date": date or time.strftime("%Y-%m-%d"),
         "command": shlex.join(sys.argv if command is None else command),
@@ -90,7 +92,10 @@ def environment(
             driver = file.read().strip()
     except OSError:
         driver = None
-    arch = str(properties.gcnArchName) if amd else f"sm_{major}{minor}"
+    if amd:
+        arch = str(properties.gcnArchName)
+    else:
+        arch = f"sm_{major}{minor}"
     return facts | {
         "gpu": backend.gpu_name,
         "compute_units": int(properties.multi_processor_count),
@@ -105,7 +110,10 @@ def environment(
 
 def machine(backend: Backend) -> dict[str, str]:
     """Return what two parts of one measurement must share: processor, GPU, version of PyTorch."""
-    gpu = {"gpu": backend.gpu_name} if backend.is_gpu else {}
+    if backend.is_gpu:
+        gpu = {"gpu": backend.gpu_name}
+    else:
+        gpu = {}
     return {"cpu": cpu_model(), **gpu, "torch": str(backend.torch.__version__)}
 
 

@@ -172,7 +172,9 @@ def measure(
     torch = import_torch()
     backend = Backend(torch, device)
     devices = backend.devices(threads, device_name)
-    called = UserFunction(function) if function else None
+    called = None
+    if function:
+        called = UserFunction(function)
     started = time.monotonic()
     threads_before = torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
@@ -428,7 +430,9 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     gpu = find(device)
     whole = int(gpu.require("cus"))
     nvidia = gpu.vendor == "NVIDIA"
-    unit = "SM" if nvidia else "CU"
+    unit = "CU"
+    if nvidia:
+        unit = "SM"
     if len(set(cus)) < len(cus) or not cus or not all(0 < one <= whole for one in cus):
         raise ParameterError(
             "cus",
@@ -442,7 +446,10 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     with TemporaryDirectory() as folder:
         for size in sorted(cus):
             out = Path(folder) / f"{size}.parquet"
-            mask = {SMS: str(size)} if nvidia else {MASK: f"{index}:0-{size - 1}"}
+            if nvidia:
+                mask = {SMS: str(size)}
+            else:
+                mask = {MASK: f"{index}:0-{size - 1}"}
             status = once(f"{device}, {size} {unit}s", out, {**os.environ, **mask})
             if status or not out.exists():
                 raise FlopcastError(

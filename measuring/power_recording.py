@@ -175,7 +175,9 @@ def record(
     """
     if logger not in INTERVAL_US:
         raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")
-    interval = INTERVAL_US[logger] if window_us is None else window_us
+    interval = window_us
+    if window_us is None:
+        interval = INTERVAL_US[logger]
     if not 0 < interval < math.inf:
         raise ParameterError("window_us", f"must be above 0, got {interval:g}")
     if logger == SIMULATED and device is not None:
@@ -188,7 +190,9 @@ def record(
     with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
         check_output(out, FILES)
     if kernels is None:
-        ranks = SIMULATED_RANKS if logger == SIMULATED else 1
+        ranks = 1
+        if logger == SIMULATED:
+            ranks = SIMULATED_RANKS
         rows = suite_rows("fingrav", gpu=True, ranks=ranks)
     else:
         listed = read_shapes(kernels, rename=rename)
@@ -210,7 +214,10 @@ def record(
         )
     names = [short_name(row) for row in rows]
     sequences = [values.repeated("sequence", one, names) for one in sequence]
-    turns = [tuple(range(len(rows)))] if interleaved else []
+    if interleaved:
+        turns = [tuple(range(len(rows)))]
+    else:
+        turns = []
     for one in sequences:
         blocks = [place for place, _ in itertools.groupby(one)]
         distinct = {*blocks}
@@ -352,7 +359,9 @@ class _Course:
             made = sum(of == place for of, _ in self.trains)
             if place < len(self.protocols) and made == self.protocols[place].runs:
                 continue
-            protocol = self.protocols[place] if place < len(self.protocols) else None
+            protocol = None
+            if place < len(self.protocols):
+                protocol = self.protocols[place]
             self.rig.use(*self._kernels(place, 1 if protocol is None else protocol.repeats))
             chosen = protocol or self._chosen(place)
             for run in range(made, chosen.runs):
@@ -394,7 +403,9 @@ class _Course:
         kernel_us = round(kernel_us, 4)
         filled = plan(kernel_us, interval).executions_filled
         self._risen.clear()
-        longest_us = SWING_US if interval >= COARSE_US else LONGEST_US
+        longest_us = LONGEST_US
+        if interval >= COARSE_US:
+            longest_us = SWING_US
         longest = max(4 * filled, math.ceil(longest_us / kernel_us))
         probes = _Probes(partial(self._ends, place, kernel_us), filled, longest)
         unthrottled = probes.unthrottled()
@@ -606,7 +617,8 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
         readings += train.readings
     pairs = pd.DataFrame(paired, columns=["gpu_ns", "cpu_ns", "delay_ns"])
     log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
-    if parts := course.trains[0][1].components:
+    parts = course.trains[0][1].components
+    if parts:
         logs = [log.assign(component=TOTAL)]
         for part in parts:
             watts = itertools.chain.from_iterable(

@@ -279,7 +279,8 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
         raise ParameterError("logger", f"must be {usual} on {backend.gpu_name}, got {logger}")
     if logger == HWMON:
         return hwmon_power(_bus(backend))
-    if (identifier := smi_id(backend)) is None:
+    identifier = smi_id(backend)
+    if identifier is None:
         raise DataError(
             "the GPU cannot be named to the logger: unset HIP_VISIBLE_DEVICES and the like, "
             "update PyTorch"
@@ -302,7 +303,7 @@ class TorchRig:
         self.interval_us = interval_us
         self._seed = seed
         self.gpu_name = backend.gpu_name
-        self.limit_w = None
+        self.limit_w: float | None = None
         self._sampler = Sampler(read, interval_us)
         self._calls = list[Call]()
 
@@ -373,7 +374,9 @@ class TorchRig:
             event.synchronize()
             reads.append((time.time_ns() - issued, issued, event))
         delay, issued, event = min(reads, key=lambda read: read[0])
-        since = 0.0 if first is None else first.elapsed_time(event)
+        since = 0.0
+        if first is not None:
+            since = first.elapsed_time(event)
         return event, (round(1e6 * since), issued, delay)
 
 
@@ -446,7 +449,9 @@ class SimulatedGPU:
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
         """Run a train; see `Rig.train`."""
         rng = np.random.default_rng([self._seed, *key])
-        slow = rng.uniform(*SLOWDOWN) if rng.random() < DISTURBED else 1.0
+        slow = 1.0
+        if rng.random() < DISTURBED:
+            slow = rng.uniform(*SLOWDOWN)
         once_us = np.array([load.us for load in self.loads])
         # (executions, kernels)
         length = np.outer(np.ones(executions), once_us) * slow * np.exp(rng.normal(0, JITTER))

@@ -92,7 +92,10 @@ def suite_rows(
     if suite not in SUITES:
         raise ParameterError("preset", f"must be one of {', '.join(SUITES)}, got {suite!r}")
     ops = operators(families)
-    stages = ["gpu"] if gpu else ["shapes", "cpu"]
+    if gpu:
+        stages = ["gpu"]
+    else:
+        stages = ["shapes", "cpu"]
     if suite == "fingrav":
         stages = [suite]
     every = itertools.chain.from_iterable(_stages(stage, ranks) for stage in stages)
@@ -121,7 +124,10 @@ def operators(families: Sequence[str] | None) -> set[str]:
 def _spread(rows: Iterable[Row]) -> list[Row]:
     """Return the smallest, the middle and the largest of each operator, variant and format, by bytes moved."""
     frame = pd.DataFrame(list(rows))
-    frame["variant"] = frame["variant"].fillna("") if "variant" in frame else ""
+    if "variant" in frame:
+        frame["variant"] = frame["variant"].fillna("")
+    else:
+        frame["variant"] = ""
     keys = frame.groupby(["op", "variant", "dtype_a"], sort=False, dropna=False).ngroup()
     moved = pd.Series(work_of(frame).bytes)
     chosen: set[int] = set()
@@ -145,7 +151,9 @@ def _stages(suite: str, ranks: int) -> Iterator[Row]:
             for values in itertools.product(*sizes.values()):
                 row = {"dtype_a": dtype}
                 for names, value in zip(sizes, values, strict=True):
-                    several = value if " " in names else [value]
+                    several = value
+                    if " " not in names:
+                        several = [value]
                     row |= zip(names.split(), several, strict=True)
                 if row["op"] != "collective" or ranks > 1:
                     yield _complete(row, ranks)
@@ -155,7 +163,8 @@ def _complete(row: Row, ranks: int) -> Row:
     """Return a row of a grid with what its sizes imply, in the order of its operator's dimensions."""
     if row["op"] == "collective":
         row["ranks"] = ranks
-    if about := row.pop("message_about", 0):
+    about = row.pop("message_about", 0)
+    if about:
         row["message_bytes"] = about // (2 * ranks) * 2 * ranks
     if row.get("n") == 0:
         row["n"] = row["m"]
@@ -240,7 +249,9 @@ def read_shapes(
             frame[name] = numbers.where(numbers.notna(), frame[name])
         if read:
             notes = (*notes, of_rows(decimal_commas(read), len(frame), (str(path),)))
-    chosen = operators(families) if families else None
+    chosen = None
+    if families:
+        chosen = operators(families)
     rows = list[Row]()
     refused = []
     keys = set[tuple[tuple[str, Any], ...]]()
@@ -301,7 +312,9 @@ def _parameters(cells: Mapping[str, Any], given: set[str], function: UserFunctio
     taken = {}
     names = {cell for cell in cells if cell.lower() in given} | given
     for name in function.wanted(sorted(names)):
-        column = name if name in cells else _CANONICAL.get(name, name)
+        column = name
+        if name not in cells:
+            column = _CANONICAL.get(name, name)
         if word(cells, column):
             taken[name] = _plain(column, cells[column])
     return taken
@@ -345,7 +358,9 @@ class UserFunction:
 
     def wanted(self, names: Sequence[str]) -> list[str]:
         """Return the columns that it has parameters for."""
-        others = _CANONICAL if self._takes_all else names
+        others = names
+        if self._takes_all:
+            others = _CANONICAL
         return [
             name
             for name in names

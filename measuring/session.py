@@ -217,7 +217,8 @@ class Journal:
                 source=where,
             ) from None
         plain = json.loads(json.dumps(plan))
-        if changed := [name for name in plain if stored.get(name) != plain[name]]:
+        changed = [name for name in plain if stored.get(name) != plain[name]]
+        if changed:
             raise DataError(
                 f"was begun with other {' and '.join(changed)}: resume with the same settings, "
                 "machine and PyTorch, or "
@@ -233,7 +234,9 @@ class Journal:
         a line.
         """
         path = self.folder / name
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = ""
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
         steps = []
         for number, line in enumerate(lines, start=1):
@@ -613,7 +616,8 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
     )
     remarks = []
     for code, values, limit, text in cases:
-        if rows := int(values.gt(limit).sum()):
+        rows = int(values.gt(limit).sum())
+        if rows:
             counts = {"rows": rows, "of": len(table), "limit": limit}
             remarks.append(remark(code, f"{rows} of {len(table)} rows {text}", **counts))
     return remarks

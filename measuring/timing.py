@@ -388,7 +388,9 @@ def _repeat(
     """Sample until the rule says stop, the `first` samples taken since `started`; return all and what ended them."""
     parts = list(first)
     taken = sum(map(len, first))
-    begun = started if taken else clock()
+    begun = started
+    if not taken:
+        begun = clock()
     while True:
         enough = taken >= rule.least_of_visit
         limit = rule.seconds * (1.0 if enough else rule.patience)

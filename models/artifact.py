@@ -173,7 +173,8 @@ def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
         "unexpected": [name for name in counts if name not in set(expected)],
         "repeated": [name for name, count in counts.items() if count > 1],
     }
-    if said := [f"{fault}: {few(names)}" for fault, names in faults.items() if names]:
+    said = [f"{fault}: {few(names)}" for fault, names in faults.items() if names]
+    if said:
         raise ArtifactError(
             f"the columns are not those the model was trained on ({'; '.join(said)})"
         )
@@ -230,9 +231,11 @@ def _predict(estimator: Any, X: pd.DataFrame) -> np.ndarray:
 
 
 def _check_manifest(manifest: Mapping[str, Any], columns: list[str]) -> None:
-    if taken := [key for key in _WRITTEN_HERE if key in manifest]:
+    taken = [key for key in _WRITTEN_HERE if key in manifest]
+    if taken:
         raise ValueError(f"save() writes {', '.join(taken)} itself: leave it out of the manifest")
-    if missing := [key for key in ("features", "data_sha256") if key not in manifest]:
+    missing = [key for key in ("features", "data_sha256") if key not in manifest]
+    if missing:
         raise ValueError(f"the manifest lacks {', '.join(missing)}")
     if [feature["name"] for feature in manifest["features"]] != columns:
         raise ValueError("the manifest's features are not the columns of the probes, in order")
@@ -256,7 +259,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         )
     if schema != SCHEMA or isinstance(schema, bool):
         raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
-    if problem := next(_missing_parts(manifest), None):
+    problem = next(_missing_parts(manifest), None)
+    if problem:
         raise ArtifactError(f"{path} is damaged ({problem}): train again")
     return manifest
 

@@ -140,7 +140,9 @@ class Memo:
         self, estimator: BaseEstimator, X: Any, y: Any, groups: Any, make: Callable[[], Result]
     ) -> Result:
         """Return the kept fit of an estimator with equal parameters on equal rows, columns and groups."""
-        names = tuple(X.columns) if hasattr(X, "columns") else None
+        names = None
+        if hasattr(X, "columns"):
+            names = tuple(X.columns)
         rows = (np.asarray(X), np.asarray(y), *(() if groups is None else (np.asarray(groups),)))
         return self.of((_parameters(estimator), names, len(rows)), rows, make)
 
@@ -226,7 +228,9 @@ def inner_folds(
         return list(cv.split(rows, groups=groups))
     if isinstance(cv, Iterable):
         return [(np.asarray(train), np.asarray(valid)) for train, valid in cv]
-    n_groups = 0 if groups is None else len(np.unique(groups))
+    n_groups = 0
+    if groups is not None:
+        n_groups = len(np.unique(groups))
     if n_groups >= 2:
         return list(GroupKFold(min(int(cv), n_groups)).split(rows, groups=groups))
     return list(KFold(min(int(cv), n_rows), shuffle=True, random_state=random_state).split(rows))
@@ -242,14 +246,17 @@ def weighted_folds(
     positive weight.
     """
     equal = sample_weight is None or isinstance(sample_weight, Real)
-    n_rows = n_used if equal else len(np.asarray(sample_weight))
+    n_rows = n_used
+    if not equal:
+        n_rows = len(np.asarray(sample_weight))
     used = check_weights(sample_weight, n_rows) > 0
     position = np.cumsum(used) - 1
     folds = inner_folds(cv, n_rows, groups, random_state)
     weighted = [
         (position[train[used[train]]], position[valid[used[valid]]]) for train, valid in folds
     ]
-    if not (left := [(train, valid) for train, valid in weighted if len(train) and len(valid)]):
+    left = [(train, valid) for train, valid in weighted if len(train) and len(valid)]
+    if not left:
         raise ValueError(
             f"sample_weight leaves none of the {len(folds)} inner folds a training and a "
             "validation row: give weight to"
@@ -397,7 +404,8 @@ def check_positive_target(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray
     ValueError
         Naming the number of rows at fault: a relative error or a logarithm needs positive times.
     """
-    if bad := int(np.sum(~(y > 0))):
+    bad = int(np.sum(~(y > 0)))
+    if bad:
         raise ValueError(
             f"{type(estimator).__name__} needs positive targets: {bad} of {len(y)} are zero or "
             "negative"
@@ -456,7 +464,8 @@ def nested(fitted: Any) -> Iterator[Any]:
 def selected_features(fitted: Any) -> list[str] | None:
     """Return the features a fitted model uses, looked up through pipelines and wrappers; None if unknown."""
     for model in nested(fitted):
-        if (names := getattr(model, "selected_features_", None)) is not None:
+        names = getattr(model, "selected_features_", None)
+        if names is not None:
             return [str(name) for name in names]
     return None
 

@@ -406,7 +406,9 @@ class AdditiveTime(PositiveRegressor):
 
     def _values(self, X: Any, *, reset: bool) -> np.ndarray:
         """Return X as an array; NaN is looked for in the terms alone."""
-        nan = "allow-nan" if self.columns is not None else True
+        nan = True
+        if self.columns is not None:
+            nan = "allow-nan"
         if not hasattr(X, "iloc"):
             return validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=nan)
         if reset or list(X.columns) != list(getattr(self, "feature_names_in_", ())):

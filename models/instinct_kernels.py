@@ -179,7 +179,9 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         places = places[usable]
         if not len(places):
             continue
-        measured_on = _MOVED_FROM if kind.moved else key[0]
+        measured_on = _MOVED_FROM
+        if not kind.moved:
+            measured_on = key[0]
         cus = float(find(measured_on).require("cus"))
         inputs, work = inputs_of(key[1], of_kind, cus)
         mean, deviation = kind.process.predict(inputs)
@@ -195,7 +197,10 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         outside = (inputs < kind.lower - _BEYOND) | (inputs > kind.upper + _BEYOND)
         beyonds = np.any(outside, axis=1).tolist()
         for place, group, beyond in zip(places.tolist(), groups, beyonds, strict=True):
-            basis[place] = "known group" if group in kind.groups else "new group"
+            if group in kind.groups:
+                basis[place] = "known group"
+            else:
+                basis[place] = "new group"
             if kind.moved:
                 basis[place] = "law"
             if beyond:

@@ -162,7 +162,8 @@ class Smooth(RegressorMixin, BaseEstimator):
                 variances = spreads * np.maximum(values, 0.0) + noises
                 evidence = -(turned**2 / variances + np.log(variances)).sum(axis=1) / 2 + liked
                 evidence -= (np.log(length / 6.0) / 0.7) ** 2 / 2
-                if (at := int(np.argmax(evidence))) >= 0 and evidence[at] > best:
+                at = int(np.argmax(evidence))
+                if at >= 0 and evidence[at] > best:
                     best = evidence[at]
                     self.length_ = length
                     self.slope_ = slope

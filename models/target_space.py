@@ -279,7 +279,8 @@ def _matching(seen: list[str], wanted: Sequence[str]) -> list[int]:
     """Return the positions in ``seen`` of the wanted names and of what the wanted prefixes begin."""
     exact = [name for name in wanted if not name.endswith("*")]
     prefixes = tuple(name[:-1] for name in wanted if name.endswith("*"))
-    if missing := [name for name in exact if name not in seen]:
+    missing = [name for name in exact if name not in seen]
+    if missing:
         raise ValueError(f"X has no column {few(missing)}")
     matching = [j for j, name in enumerate(seen) if name in exact or name.startswith(prefixes)]
     if not matching:

@@ -110,7 +110,8 @@ def only_format(row: Row, written: str | None = None) -> str:
 
 def of_variant(row: Row, possible: Mapping[str, Any]) -> Any:
     """Return what belongs to the row's variant; a DataError for another."""
-    if (variant := word(row, "variant")) not in possible:
+    variant = word(row, "variant")
+    if variant not in possible:
         raise unknown(row, "variant", ", ".join(name or "none" for name in possible))
     return possible[variant]
 
@@ -384,7 +385,9 @@ class Op:
 
 
 def _multiplied(a: str, b: str) -> str:
-    wider = b if BITS.get(b, 0) > BITS.get(a, 0) else a
+    wider = a
+    if BITS.get(b, 0) > BITS.get(a, 0):
+        wider = b
     if wider in _AS_INT8:
         return "int8"
     return wider

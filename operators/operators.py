@@ -135,11 +135,10 @@ def complete(frame: pd.DataFrame) -> pd.DataFrame:
             frame.loc[:, frame.columns.isin(op.asked)].iloc[rows]
         ).items():
             if name not in filled:
-                filled[name] = (
-                    frame[name].to_numpy(copy=True)
-                    if name in frame
-                    else np.full(len(frame), np.nan)
-                )
+                if name in frame:
+                    filled[name] = frame[name].to_numpy(copy=True)
+                else:
+                    filled[name] = np.full(len(frame), np.nan)
             if filled[name].dtype != values.dtype:
                 filled[name] = filled[name].astype(object)
             filled[name][rows] = values

@@ -54,7 +54,9 @@ class VectorWork:
         rows, cols = numbers(frame, "rows", "cols")
         a = element_bytes(frame, "dtype_a")
         out = element_bytes(frame, "dtype_out")
-        written = rows if self.reduces else rows * cols
+        written = rows
+        if not self.reduces:
+            written = rows * cols
         read = self.inputs * rows * cols + self.parameters * cols + self.row_parameters * rows
         return read * a + self.outputs * written * out
 
@@ -111,5 +113,8 @@ def axes_of(listed: list[int], rank: int) -> list[int]:
 
 def along(op: str, words: list[str], x: Tensor, axes: list[int], out: str) -> Described:
     """Return an operator along axes of its input."""
-    strided = [] if x.innermost(axes) else ["strided"]
+    if x.innermost(axes):
+        strided = []
+    else:
+        strided = ["strided"]
     return whole_rows(op, " ".join(words + strided), x, prod(x.dims[axis] for axis in axes), out)

@@ -89,7 +89,8 @@ def _plain(spelling: str) -> str:
 
 def _lookup(spelling: str) -> str | None:
     plain = _plain(spelling)
-    if narrow := _NARROW_FLOAT.match(plain):
+    narrow = _NARROW_FLOAT.match(plain)
+    if narrow:
         return f"fp{narrow[1]}"
     return _CANONICAL.get(plain)
 
@@ -152,7 +153,9 @@ def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.n
     bad = [~(np.isfinite(values) & (values >= minimum)) for values in arrays]
     faulty = [name for name, rows in zip(names, bad, strict=True) if rows.any()]
     if faulty:
-        op = frame["op"].iloc[0] if "op" in frame else "these"
+        op = "these"
+        if "op" in frame:
+            op = frame["op"].iloc[0]
         rows = np.logical_or.reduce(bad)
         raise DataError(
             f"{op} rows need {few(faulty)} >= {minimum:g}, missing or smaller in "

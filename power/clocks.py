@@ -269,7 +269,10 @@ def synchronise(
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
-    clocks = one_clock(*ends) if pairs is None else fit_clocks(pairs)
+    if pairs is None:
+        clocks = one_clock(*ends)
+    else:
+        clocks = fit_clocks(pairs)
     return on_cpu_clock(checked, group_runs(check_executions(executions)), clocks)
 
 

@@ -91,7 +91,10 @@ def learn(
 
 def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.DataFrame:
     """Return the pairs of kernels compared with a cap; see `Lessons`."""
-    steady = rows[:0] if cap_w is None else rows[rows["ssp_w"].notna()]
+    if cap_w is None:
+        steady = rows[:0]
+    else:
+        steady = rows[rows["ssp_w"].notna()]
     drawn = itertools.combinations(zip(steady["kernel"], steady["ssp_w"], strict=True), 2)
     pairs = [(one, other, first + second - idle_w) for (one, first), (other, second) in drawn]
     pairs_below = pd.DataFrame(pairs, columns=["kernel", "other", "power_w"])
@@ -121,7 +124,9 @@ def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
     fitted = collectives[collectives["collective"].eq(facts.collective)]
     if facts.bytes > 0 and len(fitted):
         growth = facts.bytes / (facts.bytes + float(fitted["half_bytes"].iloc[0]))
-        bound = BANDWIDTH if growth >= LEAST_GROWTH else LATENCY
+        bound = LATENCY
+        if growth >= LEAST_GROWTH:
+            bound = BANDWIDTH
     return {
         "kernel": one.kernel,
         "bound": bound,
@@ -149,7 +154,9 @@ def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         latency_us, per_byte_us = nnls(
             np.column_stack([1 / time_us, size / time_us]), np.ones(len(size))
         )[0]
-        bandwidth_gbs = 1 / (1e3 * per_byte_us) if per_byte_us else math.inf
+        bandwidth_gbs = math.inf
+        if per_byte_us:
+            bandwidth_gbs = 1 / (1e3 * per_byte_us)
         rows.append((name, len(size), latency_us, bandwidth_gbs, 1e3 * latency_us * bandwidth_gbs))
     return pd.DataFrame(
         rows, columns=["collective", "sizes", "latency_us", "bandwidth_gbs", "half_bytes"]
@@ -200,7 +207,9 @@ def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     for one in kernels:
         alone = by_name.get(one.facts.isolated)
         if alone is not None:
-            name = TOTAL if TOTAL in one.components else next(iter(one.components))
+            name = TOTAL
+            if TOTAL not in one.components:
+                name = next(iter(one.components))
             part = one.components[name]
             of_alone = alone.components[name]
             ratios = (

@@ -370,11 +370,14 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
     values = {}
     for column, names in _NAMES.items():
-        if head := next((keys[key] for key in names if key in keys), ""):
+        head = next((keys[key] for key in names if key in keys), "")
+        if head:
             values[column] = [_number(column, row.get(head), head, source) for row in rows]
     watts = []
     for row, gpu in zip(rows, gpus, strict=True):
-        head = keys[power[gpu][0]] if gpu in power else ""
+        head = ""
+        if gpu in power:
+            head = keys[power[gpu][0]]
         watts.append(
             _number(
                 "power_w",
@@ -417,7 +420,8 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
 def _split(header: str) -> tuple[str, str]:
     """Return the name of a column and the unit its header states."""
     name = header.strip()
-    if unit := _STATED.search(name):
+    unit = _STATED.search(name)
+    if unit:
         stated = unit["square"] or unit["round"] or ""
         return name[: unit.start()].rstrip().lower(), stated.strip()
     plain = name.lower()
@@ -494,7 +498,8 @@ def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[
         return [_whole(cell, key, source) for cell in cells], "gpu" if key == "gpu_ns" else "epoch"
     if key in _DIGITS:
         return [_nanoseconds(cell, key, _DIGITS[key], source) for cell in cells], "epoch"
-    if stamp := re.fullmatch(r"([0-9]++)(?:\.[0-9]*)?", cells[0]):
+    stamp = re.fullmatch(r"([0-9]++)(?:\.[0-9]*)?", cells[0])
+    if stamp:
         places = _STAMPS.get(len(stamp[1]), 9)
         if places == 9:
             return [_seconds(cell, source) for cell in cells], "epoch"
@@ -539,7 +544,9 @@ def _moments(cells: list[str], source: str) -> tuple[list[int | None], str]:
     zoned = {moment.tzinfo is not None for moment in moments}
     if len(zoned) > 1:
         raise DataError("some times name a zone and others none", source=source)
-    clock = "epoch" if zoned == {True} else "local time"
+    clock = "local time"
+    if zoned == {True}:
+        clock = "epoch"
     times = list[int | None]()
     for moment in moments:
         if moment.tzinfo is None:

@@ -147,7 +147,9 @@ def stitch(
     every = readings_of_interest(measured.times_ns, executions)
     timed = runs.table[runs.table["time_us"].notna() & runs.table["reason"].ne(FULLER_BIN)]
     every = every[(every["execution"] >= ssp_execution) & every["run"].isin(timed["run"])]
-    seen = golden[golden["execution"] >= ssp_execution] if later else golden
+    seen = golden
+    if later:
+        seen = golden[golden["execution"] >= ssp_execution]
     rest = measured.executions.drop(seen.index)
     of_kernel = measured.executions["kernel"].eq(name)
     at = measured.times_ns[steady["reading"]]
@@ -158,7 +160,9 @@ def stitch(
     )
     equations = None
     if removed_us:
-        warm = 0 if later else execution - 1
+        warm = 0
+        if not later:
+            warm = execution - 1
         equations = windows(
             measured.times_ns,
             seen,
@@ -504,7 +508,10 @@ def profile_files(
     component = values.names("component", component)
     log = Path(log)
     executions = Path(executions)
-    clocks = None if clocks is None else Path(clocks)
+    if clocks is None:
+        clocks = None
+    else:
+        clocks = Path(clocks)
     rename = values.assigned("rename", rename)
     tables = [path for path in (log, executions, clocks) if path is not None]
     check_renames(tables, rename, columns_used=COLUMNS)
@@ -538,7 +545,10 @@ def profile_files(
     for name in measured.kernels if kernel is None else [kernel]:
         try:
             profile = profile_kernel(measured, name, **settings)
-            without = without_steps(measured, name, **settings) if ablate else {}
+            if ablate:
+                without = without_steps(measured, name, **settings)
+            else:
+                without = {}
             profiles.append(replace(profile, without=without))
         except ParameterError:
             raise
@@ -608,7 +618,9 @@ def profile_kernel(
     components_logged = [str(one) for one in measured.power_w.columns]
     if kernel is None and len(names) > 1:
         raise ParameterError("kernel", f"must be given: the executions are of {few(names)}")
-    name = names[0] if kernel is None else kernel
+    name = kernel
+    if kernel is None:
+        name = names[0]
     if name not in names:
         raise ParameterError(
             "kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}"
@@ -640,7 +652,9 @@ def profile_kernel(
             f"{runs.kernel_us:.4g} µs: log finer ones, or time {launches} launches back to back "
             "as one execution"
         )
-    window = measured.interval_us if window_us is None else window_us
+    window = window_us
+    if window_us is None:
+        window = measured.interval_us
     stitched = stitch(
         measured,
         rows,
@@ -929,7 +943,8 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
             runs=runs,
             wanted=result.plan.row.runs,
         )
-    if (missing := measured.missing(result.kernel)) > 1 - COMPLETE:
+    missing = measured.missing(result.kernel)
+    if missing > 1 - COMPLETE:
         text = (
             f"{100 * missing:.0f} % of the readings due while the kernel ran, one per interval, "
             "are not in the log"
@@ -976,7 +991,9 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     rows = []
     for one in kernels:
         total = one.components.get(TOTAL)
-        whole = total.ssp.mean_w if total else np.nan
+        whole = np.nan
+        if total:
+            whole = total.ssp.mean_w
         rows += [
             {
                 "kernel": one.kernel,

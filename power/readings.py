@@ -113,7 +113,10 @@ def facts_of(rows: pd.DataFrame) -> Facts:
                 "one"
             )
         if given:
-            facts[column] = given[0] if isinstance(given[0], str) else float(given[0])
+            if isinstance(given[0], str):
+                facts[column] = given[0]
+            else:
+                facts[column] = float(given[0])
     if "class" in facts:
         facts["label"] = facts.pop("class")
     return Facts(**facts)
@@ -167,7 +170,8 @@ def read_log(
             source=str(path),
         )
     notes = list[Remark]()
-    if missing := table.attrs["left_out"]:
+    missing = table.attrs["left_out"]
+    if missing:
         text_of_missing = f"{missing} readings of the log have no power and are left out"
         notes.append(remark("power-log-readings-without-power", text_of_missing, readings=missing))
     readings, failed = _read_ones(check_power_log(chosen, str(path)))
@@ -281,7 +285,8 @@ def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFr
         "a second reading of the component at the same gpu_ns: logs overlap, keep one",
         source,
     )
-    if (step_ns := float(step.median())) < LEAST_STEP_NS:
+    step_ns = float(step.median())
+    if step_ns < LEAST_STEP_NS:
         raise DataError(
             f"readings are {step_ns:g} ns apart (median): gpu_ns must be nanoseconds", source=source
         )
@@ -349,7 +354,9 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
     for name in [name for name in FACTS if name in optional]:
         stated = rows[name].notna() & rows[name].ne("")
         rows[name] = _number(rows[stated], name, source).reindex(rows.index)
-        least = 1 if name == "launches" else 0
+        least = 0
+        if name == "launches":
+            least = 1
         _refuse(rows, rows[name] < least, f"{name} must be {least} or more", source)
     if "collective" in optional:
         rows["collective"] = _words(rows, "collective", "")

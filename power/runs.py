@@ -182,7 +182,9 @@ def plan(
     period_us = window_us or 1000.0
     filled = _first_after(window_us, kernel_us)
     steady_from = _first_after(settling_us + steady_after_us(window_us, lag_us or 0.0), kernel_us)
-    appended = AFTER if steady_from > filled else 0
+    appended = 0
+    if steady_from > filled:
+        appended = AFTER
     if window_us >= COARSE_US:
         appended = _ceil(max(window_us, SWING_US if settling_us else 0.0) / kernel_us)
     logs = None
@@ -221,7 +223,9 @@ def steady_after_us(window_us: float, lag_us: float) -> float:
     # (exp(window / lag) - 1) times exp(-t / lag). Written so that a lag far below the window does
     # not overflow.
     ratio = window_us / lag_us
-    within = -math.expm1(-ratio) / ratio if ratio else 1.0
+    within = 1.0
+    if ratio:
+        within = -math.expm1(-ratio) / ratio
     return window_us + lag_us * math.log(max(within / MISSED, 1.0))
 
 
@@ -380,7 +384,8 @@ def golden_runs(
             f"no run has execution {execution} of the kernel, the runs have {last}: {ADVICE}"
         )
     assumed = margin is None and binning.margin_of(float(steady.median())) is None
-    margin = binning.MARGINS[0][1] if assumed else margin
+    if assumed:
+        margin = binning.MARGINS[0][1]
     golden = binning.golden_runs(
         steady.to_numpy(),
         margin,

@@ -216,7 +216,10 @@ def _row(
         row[f"{side}_bound"] = str(bounds[side][of_kind][int(weights.argmax())])
         row[f"{side}_roof"] = _mean(reached, weights)
     flops, moved = (part[name].sum(min_count=1) for name in ("flops", "bytes_moved"))
-    row["intensity"] = float(flops / moved) if moved and moved > 0 else np.nan
+    if moved and moved > 0:
+        row["intensity"] = float(flops / moved)
+    else:
+        row["intensity"] = np.nan
     row["most_us"] = row["projected_us"] * (1 - min(row[f"{TARGET}_roof"], 1.0))
     return row, us
 

@@ -218,7 +218,10 @@ def _node(number: int, task: Task) -> bytes:
     ]
     packed = b"".join(_varint(one) for one in task.after)
     parts[1:1] = [_text(2, task.name)]
-    parts[3:3] = [_field(5, packed)] if packed else []
+    if packed:
+        parts[3:3] = [_field(5, packed)]
+    else:
+        parts[3:3] = []
     return b"".join([*parts, *(_field(10, one) for one in attributes)])
 
 

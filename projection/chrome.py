@@ -132,7 +132,9 @@ def write_chrome(
             )
     if (duration_ns < 0).any():
         raise ValueError("a projected duration is negative")
-    call_table = empty_calls() if calls is None else calls
+    call_table = calls
+    if calls is None:
+        call_table = empty_calls()
     starts = (start_ns, activities["start_ns"].to_numpy(), call_table["start_ns"].to_numpy())
     base_ns = min((int(values.min()) for values in starts if len(values)), default=0)
     header = {
@@ -182,7 +184,8 @@ def as_profiled(content: bytes) -> tuple[bytes, str]:
         target = str(written["otherData"]["target"])
         events = []
         for event in written["traceEvents"]:
-            if (category := _PROFILED.get(event.get("cat"))) is not None:
+            category = _PROFILED.get(event.get("cat"))
+            if category is not None:
                 where = {"device": event["pid"], "stream": event["tid"]}
                 events.append({**event, "cat": category, "args": where})
     except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
@@ -373,12 +376,16 @@ def gpu_tracks(
     )
     names = []
     for pid, rank, gpu in processes.itertuples():
-        of_rank = "" if pd.isna(rank) else f", rank {rank}"
+        of_rank = ""
+        if not pd.isna(rank):
+            of_rank = f", rank {rank}"
         names += _process(
             pid, f"{target} (projected), GPU {_word(gpu)}{of_rank}", f"projected from {host}"
         )
     for tid, pid, stream, lane in threads.itertuples():
-        row = f" ({lane + 1})" if lane else ""
+        row = ""
+        if lane:
+            row = f" ({lane + 1})"
         names += _thread(pid, tid, f"{target} (projected) stream {_word(stream)}{row}")
     return Tracks(pids, tids, names)
 
@@ -417,7 +424,10 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
         for event, begin, end in zip(
             rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True
         ):
-            lane[event] = heapq.heappop(free)[1] if free[0][0] <= begin else len(free)
+            if free[0][0] <= begin:
+                lane[event] = heapq.heappop(free)[1]
+            else:
+                lane[event] = len(free)
             heapq.heappush(free, (end, int(lane[event])))
     return lane
 

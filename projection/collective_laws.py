@@ -567,7 +567,8 @@ def communication_factors(
     0 where host and target are the same.
     """
     check_law(law)
-    links = measured_links() if links is None else links
+    if links is None:
+        links = measured_links()
     network = network or NodeBandwidths()
     table = messages_of(activities)
     if keep_waiting:
@@ -685,7 +686,8 @@ def _answer(
     ratio = rates[0] / rates[1]
     if law == BANDWIDTH:
         return ratio, BANDWIDTH, None, LINK, law_errors().bandwidth
-    if (why := unknown_of(collective, ranks, sizes)) is not None:
+    why = unknown_of(collective, ranks, sizes)
+    if why is not None:
         return ratio, BANDWIDTH, why, LINK, _unexplained(ratio)
     used_host, used_target, why = _used_links(host, target, links, collective, ranks)
     if used_host is None or used_target is None:
@@ -749,7 +751,9 @@ def _used_links(
         else:
             other = target
             lender = of_host
-        name = "" if lender is None else lender.gpus[0]
+        name = ""
+        if lender is not None:
+            name = lender.gpus[0]
         text = (
             f"links of {other.name} not measured: model of {name}, bandwidth by the published "
             "figures"
@@ -881,7 +885,9 @@ def collective_parts_us(
         latency, transfer = _within_us(gpu, collective, size * inside / ranks, inside, network)
         away = size * (ranks - inside) / ranks / (network.gbs * BYTES_PER_US)
         return latency + (nodes - 1) * network.step_us, transfer + away
-    ways = 2.0 if collective in _BOTH_WAYS else 1.0
+    ways = 1.0
+    if collective in _BOTH_WAYS:
+        ways = 2.0
     sent = ways * (nodes - 1) / nodes * size / inside / (network.gbs * BYTES_PER_US)
     latency, transfer = _within_us(gpu, collective, size, inside, network)
     return latency + ways * np.ceil(np.log2(nodes)) * network.step_us, transfer + sent
@@ -946,7 +952,8 @@ class World:
             )
         asked = np.isin(named, self.grows) | np.isin([f"{one:g}" for one in size], self.grows)
         groups = {*named[named != ""], *(f"{one:g}" for one in size[~np.isnan(size)])}
-        if missing := [name for name in self.grows if name not in groups]:
+        missing = [name for name in self.grows if name not in groups]
+        if missing:
             raise ParameterError(
                 "grows", f"must name a group of the trace ({few(sorted(groups))}), got {missing[0]}"
             )
@@ -1110,7 +1117,8 @@ def _answer_of_world(
         "measured": False,
         "sigma": np.nan,
     }
-    if unknown := unknown_of(collective, ranks[0], np.array([size])):
+    unknown = unknown_of(collective, ranks[0], np.array([size]))
+    if unknown:
         return kept | {"why": (unknown,)}
     before, after = (int(count) for count in ranks)
     if before < 2:
@@ -1143,7 +1151,10 @@ def _answer_of_world(
         levels = "; messages of two levels were measured on no machine at hand"
     text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
     other = remark("other-world", text, ranks=(before, after), nodes=nodes)
-    why = [] if before == after and max(nodes) == 1 else [other]
+    if before == after and max(nodes) == 1:
+        why = []
+    else:
+        why = [other]
     why += [carried for side in sides if not same and (carried := _carried(*side)) is not None]
     return {
         "law": ALPHA_BETA,

@@ -75,7 +75,9 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     by_queue = (
         len({len(rows.groupby(list(STREAM), dropna=False, observed=True)) for rows in traces}) == 1
     )
-    columns = STREAM if by_queue else DEVICE
+    columns = DEVICE
+    if by_queue:
+        columns = STREAM
     rows = pd.concat(
         [
             _keyed(table.assign(name=spelt), columns)
@@ -540,7 +542,8 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         raise DataError(
             "nothing to compare: give a second trace of the workload, or its unprofiled time"
         )
-    if twice := [label for label in labels if labels.count(label) > 1]:
+    twice = [label for label in labels if labels.count(label) > 1]
+    if twice:
         raise DataError(f"{twice[0]} is given {len(twice)} times: give each trace once")
     if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
         raise ParameterError(
@@ -610,7 +613,9 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
     agreements = []
     for place, share in enumerate(shares.tolist()):
         finite = ratios[~np.isnan(ratios[:, place]), place]
-        median = float(np.median(finite)) if len(finite) else None
+        median = None
+        if len(finite):
+            median = float(np.median(finite))
         spread = None
         if median is not None:
             spread = float(np.median(np.abs(finite - median)))

@@ -114,9 +114,10 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
     numbered = (
         every["number"].notna().all() and not every.duplicated(["rank", "group", "number"]).any()
     )
-    every["place"] = (
-        every["number"] if numbered else every.groupby(["rank", "group"]).cumcount().astype(float)
-    )
+    if numbered:
+        every["place"] = every["number"]
+    else:
+        every["place"] = every.groupby(["rank", "group"]).cumcount().astype(float)
     meeting = every.groupby(["group", "place"], sort=False)
     together = every[meeting["rank"].transform("size") > 1]
     unmatched = len(every) - len(together) + between_two
@@ -146,7 +147,9 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
             f"{labels[int(each['rank'])]}"
             for each in (together[same].iloc[0], row)
         )
-        group = f" of group {row['group']}" if row["group"] else ""
+        group = ""
+        if row["group"]:
+            group = f" of group {row['group']}"
         raise DataError(
             f"collective {row['place']:.0f}{group} is {differ}: give the same steps of ranks of "
             "one job"
@@ -176,7 +179,9 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
 
 def _collectives(table: pd.DataFrame) -> pd.DataFrame:
     """Return the collectives of one trace in the order of their start, times from its first activity on."""
-    first = int(table["start_ns"].min()) if len(table) else 0
+    first = 0
+    if len(table):
+        first = int(table["start_ns"].min())
     rows = np.flatnonzero((categories(table) == COMMUNICATION).to_numpy())
     part = table.iloc[rows]
     group = (
@@ -340,7 +345,9 @@ class Together:
         for place, graph in enumerate(graphs):
             times = durations[place][None].copy()
             ratio = np.full((1, 1), cpu[place])
-            pace = None if paces is None else paces[place]
+            pace = None
+            if paces is not None:
+                pace = paces[place]
             self.players.append(Player(graph, times, ratio, pace, np.full((1, 1), drawn)))
         self.meetings = meetings
         # 1 while the ranks are on their way, 2 when it is over
@@ -864,7 +871,8 @@ def project_job(
     numbers = [int(rank.iloc[0]) if len(rank) else place for place, rank in enumerate(stated)]
     order = sorted(range(len(traces)), key=lambda place: numbers[place])
     ranks = tuple(numbers[place] for place in order)
-    if twice := [rank for rank in ranks if ranks.count(rank) > 1]:
+    twice = [rank for rank in ranks if ranks.count(rank) > 1]
+    if twice:
         raise DataError(
             f"two traces are of rank {twice[0]}: give one of each", source=traces[-1][0]
         )

@@ -372,9 +372,10 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
         pair_errors = [
             error for error in errors if {error.host, error.target} == {host.arch, target.arch}
         ] or errors
-        levels[position] = (
-            np.sqrt(np.mean([error.sigma**2 for error in pair_errors])) if pair_errors else np.nan
-        )
+        if pair_errors:
+            levels[position] = np.sqrt(np.mean([error.sigma**2 for error in pair_errors]))
+        else:
+            levels[position] = np.nan
     return levels[codes]
 
 

@@ -429,7 +429,8 @@ def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> 
 
 def _checked(durations: pd.DataFrame) -> pd.DataFrame:
     """Return the durations with all columns of places."""
-    if lacking := [name for name in NEEDED if name not in durations]:
+    lacking = [name for name in NEEDED if name not in durations]
+    if lacking:
         raise DataError(
             f"durations need the columns {', '.join(NEEDED)}: {', '.join(lacking)} missing"
         )

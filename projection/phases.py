@@ -284,7 +284,8 @@ def fold(trace: Annotated) -> Folded | None:
         usual = np.all([its[number].usual for _, its in parts], axis=0)
         all_ = np.arange(first, first + run.repeats)
         first += run.repeats + 1
-        if (count := int(usual.sum())) <= KEPT:
+        count = int(usual.sum())
+        if count <= KEPT:
             continue
         few = max(KEPT, min(_ENOUGH // run.period, count // _MANY))
         chosen = np.flatnonzero(usual)[np.linspace(0, count - 1, few).round().astype(int)]

@@ -106,7 +106,9 @@ def spans_us(
     parts = []
     for first in range(0, len(factors), at_once):
         some = slice(first, first + at_once)
-        drawn = 1.0 if paces is None else paces[some]
+        drawn = 1.0
+        if paces is not None:
+            drawn = paces[some]
         parts.append(
             span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some], pace, drawn))
         )
@@ -131,7 +133,10 @@ class Player:
         self.cpu = cpu
         self.pace = pace
         # of the time of `pace`, shape (n_samples, 1)
-        self.more = None if paces is None else paces - 1.0
+        if paces is None:
+            self.more = None
+        else:
+            self.more = paces - 1.0
         samples = len(durations)
         self.start = np.full((samples, len(graph)), np.nan)
         self.end = np.full((samples, len(graph)), np.nan)

@@ -166,7 +166,9 @@ def verdict(projection: Projection) -> Remark:
         text = f"on {target} the GPU sets the pace: {of_cpu}"
         return remark("gpu-sets-pace", text, target=target, before=before, after=after)
     already = before >= BOUND_BY_CPU
-    verb = "stays" if already else "becomes"
+    verb = "becomes"
+    if already:
+        verb = "stays"
     text = (
         f"on {target} the trace {verb} launch-bound: {of_cpu}; a faster GPU does not shorten that "
         "part"
@@ -476,8 +478,12 @@ def result_of(
     for `project_trace`, `parse_sigmas` and `propagate`.
     """
     trace, ends = with_ends_cut(trace)
-    folded = fold(trace) if phases else None
-    short = folded.trace if folded else trace
+    folded = None
+    if phases:
+        folded = fold(trace)
+    short = trace
+    if folded:
+        short = folded.trace
     projection = replace(
         project_trace(short, host, target, laws, folded=folded), doubts=doubts_of(trace)
     )
@@ -639,9 +645,11 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
             "cpu_speed"
         )
         notes.append(remark("cpu-taken-as-fast", text, sigma=CPU_SIGMA))
-    if (unprofiled := projection.laws.unprofiled) is not None and unprofiled.note is not None:
+    unprofiled = projection.laws.unprofiled
+    if unprofiled is not None and unprofiled.note is not None:
         notes.insert(0, unprofiled.note)
-    if (world := projection.laws.world) is not None:
+    world = projection.laws.world
+    if world is not None:
         rows = projection.activities
         resized = (rows[LAW] == ALPHA_BETA).any()
         if world.ranks is not None and resized:

@@ -96,9 +96,10 @@ def rates_of(projection: Projection) -> pd.DataFrame:
             name = str(part["collective"].iloc[0])
             ranks = float(part["ranks"].iloc[0])
             try:
-                links[part.index] = (
-                    link_bandwidth_gbs(gpu, name, ranks) if ranks <= per_node else np.nan
-                )
+                if ranks <= per_node:
+                    links[part.index] = link_bandwidth_gbs(gpu, name, ranks)
+                else:
+                    links[part.index] = np.nan
             except DataError:  # not published, or more ranks than the links join
                 continue
         memory = np.nan
@@ -296,7 +297,8 @@ def energy_of(
             gpu,
         ):  # the GPU's figures last: they hold
             for name in np.unique(classes):
-                if watts_of := (power or {}).get((board.name, str(name))):
+                watts_of = (power or {}).get((board.name, str(name)))
+                if watts_of:
                     of_class = classes == name
                     share[of_class] = watts_of.watts / board.require("tdp_w")
                     sigma[of_class] = watts_of.sigma
@@ -319,7 +321,9 @@ def energy_of(
             / watts
         )
         projected = times is not measured
-        bounds = interval_us if projected else (whole_us, whole_us)
+        bounds = interval_us
+        if not projected:
+            bounds = (whole_us, whole_us)
         reach = energy_interval(
             watts, (whole_us / 1e6, *(each / 1e6 for each in bounds)), spread, level
         )

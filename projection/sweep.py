@@ -92,7 +92,8 @@ def parse_sweeps(texts: Sequence[str]) -> list[Sweep]:
     """Read all that a user wants swept; a ParameterError as for `parse_sweep`, and for a figure given twice."""
     plans = [parse_sweep(text) for text in texts]
     figures = [plan.figure for plan in plans]
-    if twice := [figure for figure in figures if figures.count(figure) > 1]:
+    twice = [figure for figure in figures if figures.count(figure) > 1]
+    if twice:
         raise ParameterError("sweep", f"names {twice[0]} twice: list all its values in one")
     return plans
 

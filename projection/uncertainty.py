@@ -374,7 +374,8 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
         if projection.laws.cpu_speed is None:
             sigma = unstated
         factors.append(Factor(CPU, "cpu", stated.get(CPU, sigma)))
-    if (unprofiled := projection.laws.unprofiled) is not None:
+    unprofiled = projection.laws.unprofiled
+    if unprofiled is not None:
         factors.append(Factor(PROFILER, "cpu", stated.get(PROFILER, unprofiled.sigma)))
     if pace_of(projection):
         unstated = GAP_SIGMA
@@ -584,7 +585,9 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
         elif name == GAPS:
             left = CPU_SIGMA
         else:
-            left = float(np.mean(spreads)) if spreads else usual
+            left = usual
+            if spreads:
+                left = float(np.mean(spreads))
         if left >= sigma:
             continue
         part[place] *= left / sigma

@@ -160,7 +160,9 @@ def check_document(
     )
     new = percent(checked.score.e_out)
     expected = percent(checked.expected.e_out)
-    scored = "these" if facts.all_trained else "the new"
+    scored = "the new"
+    if facts.all_trained:
+        scored = "these"
     promised = f"on {left_out(checked.scheme)} of its training it erred by {expected}{facts.before}"
     if checked.stated is not None:
         promised = f"of rows like these it states {stated_error(checked.stated._asdict())}"
@@ -526,7 +528,10 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         questions = " and ".join(map(left_out, before))
         said += f"; the error of {questions} is that before the run was corrected: none was measured since"
     wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
-    names = ["device"] if many else []
+    if many:
+        names = ["device"]
+    else:
+        names = []
     names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]
     cells, chosen = [], []
     for row in records(batch):
@@ -665,7 +670,9 @@ def _enough(part: pd.DataFrame, way: str) -> str:
         return f"{way}: no answer for the rows held out"
     first = part[part["e_out"] <= ENOUGH * best].iloc[0]
     last = part.iloc[-1]
-    agree = "is" if first["rows"] == 1 else "are"
+    agree = "are"
+    if first["rows"] == 1:
+        agree = "is"
     if len(part) == 1:
         return f"{way}: {percent(last['e_out'])} with {counted(int(last['rows']), 'row')}"
     if first["rows"] == last["rows"]:

@@ -177,7 +177,9 @@ def difference(paired: PairedDifference) -> str:
     """
     size = f"{abs(paired.difference):.1f} points {'less' if paired.difference < 0 else 'more'}"
     if paired.lower is None or paired.upper is None or paired.p_value is None:
-        unit = "group" if paired.campaigns is None else "campaign"
+        unit = "campaign"
+        if paired.campaigns is None:
+            unit = "group"
         return f"{size}, of one {unit}: nothing is known of chance"
     reach = (
         f"{100 * paired.level:g} % interval {paired.lower:.1f} to {paired.upper:.1f}, p = "
@@ -230,9 +232,12 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         facts[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
         facts[f"honest error, {where}"] = _honest_error(cv.get("selected") or {})
         facts[f"by part, {where}"] = by_part(cv) or None
-        facts[f"best simple rule, {where}"] = (
-            f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
-        )
+        if rule:
+            facts[f"best simple rule, {where}"] = (
+                f"{rule.get('name')}: {percent(rule.get('e_out'))}"
+            )
+        else:
+            facts[f"best simple rule, {where}"] = None
     return {
         name: f"{value:,}" if isinstance(value, int) else str(value)
         for name, value in facts.items()
@@ -528,7 +533,8 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
     """Return the errors of the models that two runs selected, by scheme."""
     answers = {}
     for one in reversed(schemes):  # groups that nobody measured first
-        if (pair := one.paired) is None:
+        pair = one.paired
+        if pair is None:
             continue
         reach = NONE
         apart = None
@@ -552,14 +558,18 @@ def answers_of_traces(changes: TraceChanges) -> Answers:
         low, high = changes.interval_us
         apart = low > 0 or high < 0
     read = {"end to end": "total_us", "activities": "kernels_us", "busy": "busy_us"}
-    step = ", a step" if sides[0].steps else ""
+    step = ""
+    if sides[0].steps:
+        step = ", a step"
     made = {}
     for what, name in read.items():
         one, other = (float(getattr(side, name)) for side in sides)
         size = signed(other - one)
         if one:
             size += f" ({100 * (other / one - 1):+.1f} %)"
-        clear = apart if name == "kernels_us" else None
+        clear = None
+        if name == "kernels_us":
+            clear = apart
         made[what + step] = Answer(
             (one, duration(one)),
             (other, duration(other)),
@@ -631,7 +641,8 @@ def several_document(
     lead = [(name, other[figures[0]]) for name, other in zip(names[1:], answers, strict=True)]
     said = []
     for state, apart in _APART.items():
-        if agreeing := [name for name, one in lead if one.apart is state]:
+        agreeing = [name for name, one in lead if one.apart is state]
+        if agreeing:
             said.append(f"{apart}: {', '.join(agreeing)}")
     answer = "; ".join(f"{name}: {one.second[1]}" for name, one in lead)
     heads = (
@@ -682,7 +693,9 @@ def trace_sentence(changes: TraceChanges) -> str:
     change = changes.change_us
     if not change:
         return "Both take the same time."
-    way = "less" if change < 0 else "more"
+    way = "more"
+    if change < 0:
+        way = "less"
     size = f"{duration(abs(change))} {way} ({100 * change / changes.before.total_us:+.1f} %)"
     same = {name: value for name, value in changes.parts.items() if value * change > 0}
     largest = sorted(same, key=lambda name: -abs(same[name]))[:2]

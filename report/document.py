@@ -421,7 +421,9 @@ def losses(
     ]
     lost = list[Line]()
     for count, reason, why in sorted(said, key=lambda one: (-one[0], one[1])):
-        place = first.get(why) if first else None
+        place = None
+        if first:
+            place = first.get(why)
         lost.append(
             Line(
                 f"{counted(count, 'row')} rejected: "

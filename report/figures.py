@@ -136,7 +136,10 @@ def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | Non
         **stroke(NEUTRAL, 1),
     )
     many = len(rows) >= WEBGL_FROM
-    kind = go.Scattergl if many else go.Scatter
+    if many:
+        kind = go.Scattergl
+    else:
+        kind = go.Scatter
     figure.add_trace(
         kind(
             x=_short(observed),
@@ -287,10 +290,16 @@ def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     """Draw the place of each workload among all by its predicted value over that by its observed value."""
     rows = selected(predictions, cv)
     place = rows["predicted"].astype(float).rank().to_numpy(dtype=np.float32)
-    kind = go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter
+    if len(rows) >= WEBGL_FROM:
+        kind = go.Scattergl
+    else:
+        kind = go.Scatter
     last = len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
-    x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}
+    if len(at) == last:
+        x = {"x0": 1, "dx": 1}
+    else:
+        x = {"x": at + 1}
     hover = "observed %{x}, predicted %{y}<extra></extra>"
     look = dots(SELECTED, 4, opacity=0.6)
     figure = Drawing(kind(**x, y=place[at], hovertemplate=hover, name="workloads", **look))
@@ -556,7 +565,10 @@ def _points_of(
     place = np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
     label = escape(name)
-    kind = go.Scattergl if many else go.Scatter
+    if many:
+        kind = go.Scattergl
+    else:
+        kind = go.Scatter
     look = dots(colour, 5, opacity=0.8)
     if many:
         look = dots(colour, 3, opacity=0.5)
@@ -602,7 +614,8 @@ def _curve(
 ) -> go.Scatter:
     """Return one inlier ratio curve: from the errors where there are predictions, else through the table's figures."""
     name = str(row["name"])
-    if (errors := errors_by_model.get(row["name"])) is not None and errors.size:
+    errors = errors_by_model.get(row["name"])
+    if errors is not None and errors.size:
         x = THRESHOLDS
         y = 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
     else:
@@ -794,7 +807,10 @@ def panels(figure: go.Figure, height: int) -> go.Figure:
     entries = len(
         {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
     )
-    rows = 28 if entries > 6 else 0  # a second row of it, beneath the buttons of the figure
+    # a second row of it, beneath the buttons of the figure
+    rows = 0
+    if entries > 6:
+        rows = 28
     margin = {"l": 60, "r": 16, "t": 90 + rows, "b": 50}
     height = height + rows
     look = {

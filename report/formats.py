@@ -206,7 +206,10 @@ def distinct(name: str, others: Iterable[str], width: int) -> str:
     for other in others:
         if other != name and shortened(other, width) == short:
             alike = _shared(name, other)
-            shared = alike if shared is None else min(shared, alike)
+            if shared is None:
+                shared = alike
+            else:
+                shared = min(shared, alike)
     if shared is None:
         return short
     head = max(width // 3 - 1, 1)

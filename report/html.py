@@ -78,7 +78,8 @@ def page(document: Document) -> str:
     ]
     sections = []
     for one in document.sections:
-        if parts := list(_placed(one.parts, plots)):
+        parts = list(_placed(one.parts, plots))
+        if parts:
             anchor = one.anchor or re.sub(r"[^a-z0-9]+", "-", one.heading.lower()).strip("-")
             sections.append(
                 printable(replace(one, parts=parts, anchor=anchor, link=one.link or one.heading))

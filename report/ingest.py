@@ -171,21 +171,29 @@ def _answer(
         time = duration(sum(one.kernel_us for one in traces))
         recorded = f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}"
         of = f"{recorded}, {time} of the GPU's time"
-        answer = f"{of}: {answer}" if profile else of
+        if profile:
+            answer = f"{of}: {answer}"
+        else:
+            answer = of
     if tables:
         rows = _surveyed(tables)
         times = counted(int(rows["number"].sum()), "measured time")
         gpus = counted(rows["device"].nunique(), "GPU")
         of = f"{times} in {counted(len(tables), 'table')} of {gpus}"
-        answer = f"{of}; {answer}" if traces or profile else of
+        if traces or profile:
+            answer = f"{of}; {answer}"
+        else:
+            answer = of
     severities = {}
     for trace in traces:
         severities |= {one.code: one.severity for one in trace.findings}
     doubts = []
     for name in ("error", "warning"):
-        if codes := [code for code, severity in severities.items() if severity == name]:
+        codes = [code for code, severity in severities.items() if severity == name]
+        if codes:
             doubts.append(f"{counted(len(codes), name)} ({few(codes)})")
-    if lost := sum(rejected.values()):
+    lost = sum(rejected.values())
+    if lost:
         doubts.append(f"{counted(lost, 'row')} kept out")
     if unreadable:
         doubts.append(f"{counted(len(unreadable), 'file')} not read")
@@ -241,7 +249,9 @@ def _counts(counts: pd.DataFrame, *more: pd.Series) -> tuple[Row, ...]:
     """Return rows of counts by engine behind their keys, and what stands between."""
     body = []
     for key, *numbers in counts.itertuples():
-        words = [key] if isinstance(key, str) else key
+        words = key
+        if isinstance(key, str):
+            words = [key]
         between = (str(of_key[key]) for of_key in more)
         body.append((*words, *between, *(formatted(number, "{:,.0f}") for number in numbers)))
     return rows(body)

@@ -113,12 +113,16 @@ def laid_out(
     for head, field, *how in layout.pop("columns"):
         form, kind, widths = (*how, *_UNSTATED[len(how) :])
         write = forms.get(str(field)) or FORMS.get(form) or partial(formatted, form=form)
-        names = [field] if isinstance(field, str) else field
+        names = field
+        if isinstance(field, str):
+            names = [field]
         cells = [write(*_values(row, names)) for row in records]
         if kind == "auto":
             kind = kind_of_names(cells)
         elif not kind:
-            kind = "number" if form else "words"
+            kind = "words"
+            if form:
+                kind = "number"
         columns.append(Column(head.format_map(words or {}), kind, **widths))
         texts.append(cells)
     rows = []

@@ -46,7 +46,8 @@ def resuming(measured: Measured) -> str:
     """Say why a measurement stopped early, and how to resume it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
     missing = ""
-    if left := measured.provenance["unmeasured"]:
+    left = measured.provenance["unmeasured"]
+    if left:
         missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
     if measured.out is None:
         return f"{why}what was measured is returned{missing}"

@@ -69,7 +69,10 @@ def framed(
         Line(text, "soft") for text in [*([f"In every row {same}."] if same else []), *more, *said]
     ]
     rows = Listing(heads, lambda: [_texts(shown[name]) for name in shown], "rows")
-    drawn = [] if bars is None else [bars]
+    if bars is None:
+        drawn = []
+    else:
+        drawn = [bars]
     cards = []
     if answer is not None:
         for part in answer.opening:

@@ -337,7 +337,9 @@ def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
     body = []
     for row, before, after in zip(table.rows, [None, *kernels], [*kernels[1:], None], strict=False):
         kernel, *cells = row.cells
-        shown = kernel if named or kernel != before else ""
+        shown = ""
+        if named or kernel != before:
+            shown = kernel
         body.append(Row((shown, *cells), ends=kernel != after))
     return replace(table, rows=body)
 
@@ -533,7 +535,8 @@ def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
     yield _readings("SSP readings", part.ssp, kernel_us, NEUTRAL)
     yield curve("SSP polynomial", stroke(SELECTED, 3), PHASES, part.ssp.polynomial_w)
     yield curve("SSP spline", stroke(OTHERS[0], 2), PHASES, part.ssp.spline_w)
-    if (resolved := part.deconvolved) is not None:
+    resolved = part.deconvolved
+    if resolved is not None:
         dotted = stroke(OTHERS[1], 2, dash="dot")
         yield curve("window removed", dotted, resolved.phase, resolved.power_w)
 

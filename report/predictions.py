@@ -93,7 +93,10 @@ class Identity:
             else:
                 column = pd.Series(np.nan if name in self._whole else "", rows.index)
             as_whole = self._whole.get(name, False) and pd.api.types.is_float_dtype(column)
-            columns[name] = column.astype("Int64") if as_whole else column
+            if as_whole:
+                columns[name] = column.astype("Int64")
+            else:
+                columns[name] = column
         return pd.DataFrame(columns, index=rows.index)
 
 
@@ -299,7 +302,8 @@ def _counts(report: Report) -> Iterator[Fact]:
         )
     yield Fact(f"{report['extrapolated']:,}", "unlike anything in training (column extrapolated)")
     for basis, words in BASES.items():
-        if count := report["basis"].get(basis):
+        count = report["basis"].get(basis)
+        if count:
             yield Fact(f"{count:,}", words)
     named = Counter(report["causes"])
     shown = dict(named.most_common(_CAUSES))
@@ -312,7 +316,10 @@ def _counts(report: Report) -> Iterator[Fact]:
 def workload(row: Mapping[Any, Any]) -> str:
     """Return operator, format and the dimensions that differ from their default."""
     op = OPS.get(str(row["op"]))
-    defaults = op.defaults if op else {}
+    if op:
+        defaults = op.defaults
+    else:
+        defaults = {}
     sizes = [
         f"{name}={f'{row[name]:.15g}' if isinstance(row[name], float) else row[name]}"
         for name in (op.dims if op else ())

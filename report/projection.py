@@ -82,7 +82,10 @@ def projection_document(result: Result) -> Document:
     phases = []
     if result.phases is not None:
         phases = [str(result.phases.note)]
-    need = [] if result.need is None else [str(result.need.told)]
+    if result.need is None:
+        need = []
+    else:
+        need = [str(result.need.told)]
     said = [
         *profiled(projection),
         *need,
@@ -447,7 +450,9 @@ def _why_more(result: Result, added: float, whole: float) -> str:
         reasons.append(f"{duration(apart)} of {left_out} left out of the end-to-end time")
     if overlap > _SLIGHT * whole:
         reasons.append(f"{duration(overlap)} that run beside others")
-    because = f": {', and '.join(reasons)}" if reasons else ""
+    because = ""
+    if reasons:
+        because = f": {', and '.join(reasons)}"
     return f"Classes add up to {duration(added)}, end to end it is {duration(whole)}{because}"
 
 

@@ -98,7 +98,9 @@ def sweep_figures(result: Result) -> list[go.Figure]:
     host = result.projection.host
     target = result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
-        value = published_value(host, str(name)) if name in SWEPT else None
+        value = None
+        if name in SWEPT:
+            value = published_value(host, str(name))
         marks = []
         if value:
             marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)]
@@ -219,7 +221,8 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
     ``marks`` are open diamonds. Raises ValueError: the frame of `projection.sweep.sweep` holds
     several sweeps.
     """
-    if (figures := frame["figure"].unique().tolist()) != figures[:1]:
+    figures = frame["figure"].unique().tolist()
+    if figures != figures[:1]:
         raise ValueError(f"a figure shows one sweep, got {', '.join(figures)}")
     words = SWEEPABLE[figures[0]]
     figure = make_subplots(

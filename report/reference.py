@@ -129,7 +129,9 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
     for gpu in gpus:
         for row in measured(gpu.name) if gpu in all_gpus() else ():
             part = row.share(gpu)
-            of_peak = "" if part is None else share(part, 0)
+            of_peak = ""
+            if part is not None:
+                of_peak = share(part, 0)
             words = (row.method, row.conditions, row.source, row.confidence)
             body.append((gpu.name, row.metric, _number(row.value), row.unit, of_peak, *words))
     heads = (
@@ -253,7 +255,9 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
         return Document(sections=[Section("operators", parts)], data=data)
     listed = []
     for column, row in table.iterrows():
-        needed_or_not = "needed" if row["required"] else ""
+        needed_or_not = ""
+        if row["required"]:
+            needed_or_not = "needed"
         figures = _shown(row["default"]), _shown(row["example"])
         cells = (str(column), needed_or_not, row["unit"], *figures, row["also"])
         listed.append(Row(cells, "" if row["required"] else "soft"))

@@ -789,7 +789,9 @@ def family_figure(result: DeviceScaling) -> go.Figure:
             "thickness": 3,
         }
         median = dots(SELECTED, 11, symbol="diamond")
-        error = bars if np.isfinite(lower) else None
+        error = None
+        if np.isfinite(lower):
+            error = bars
         figure.add_scatter(x=[value], y=[place], error_x=error, name=one.name, **median)
     figure.add_vline(x=1, line={"color": BASELINE, "width": 1})
     names = [escape(one.name) for one in result.families]
@@ -1024,7 +1026,9 @@ def published_table(published: pd.DataFrame) -> Table:
         for name in ("average", "max"):
             figures.append(Cell(_percent(row[name]), tone))
             figures.append(Cell(_percent(row[f"published_{name}"]), "soft"))
-        mark = f"[{codes.index(why) + 1}]" if why else ""
+        mark = ""
+        if why:
+            mark = f"[{codes.index(why) + 1}]"
         fit = " ".join(f"{size:g}" for size in row["fit"])
         compared.append(
             Row((scenario, predictor, fit, f"{row['target']:g}", *figures, mark), ends=bool(ends))

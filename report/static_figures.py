@@ -73,7 +73,10 @@ class Axis(NamedTuple):
         """Return where a value lies; NaN for what a logarithmic axis does not have."""
         number = float(value)
         if self.is_log:
-            number = math.log10(number) if number > 0 else math.nan
+            if number > 0:
+                number = math.log10(number)
+            else:
+                number = math.nan
         return self.start + (number - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def ticks(self) -> Iterator[tuple[float, str]]:
@@ -86,7 +89,10 @@ class Axis(NamedTuple):
         low, high = sorted((self.low, self.high))
         if self.is_log:
             powers = range(math.ceil(low), math.floor(high) + 1)
-            factors = (1,) if len(powers) > 2 else (1, 2, 5)
+            if len(powers) > 2:
+                factors = (1,)
+            else:
+                factors = (1, 2, 5)
             for power in range(math.floor(low), math.ceil(high) + 1):
                 for factor in factors:
                     if low <= power + math.log10(factor) <= high:
@@ -212,7 +218,9 @@ def _axis(
         high = len(words) - 0.4
         return _turned(Axis(low, high, start, end, False, words), layout_axis)
     numbers = np.asarray(every, dtype=float)
-    along = "x" if letter == "x" else "y"
+    along = "y"
+    if letter == "x":
+        along = "x"
     bars = [trace for trace in traces if trace.type == "bar"]
     lengthwise = [one for one in bars if (one.orientation == "h") == (along == "x")]
     if lengthwise and stacked:
@@ -260,7 +268,10 @@ def _grid(figure: go.Figure, names: tuple[str, str], across: Axis, up: Axis) -> 
         yield f'<path d="M{x:.1f} {up.start:.1f}V{up.end:.1f}" {thin}/>'
         if figure.layout[f"xaxis{names[0][1:]}"].showticklabels is False:
             continue
-        short = words if len(words) <= 14 else f"{words[:13]}…"
+        if len(words) <= 14:
+            short = words
+        else:
+            short = f"{words[:13]}…"
         yield f'<text x="{x:.1f}" y="{up.start + 20:.1f}" text-anchor="middle">{escape(short)}</text>'
     for value, words in up.ticks():
         y = up.at(value)
@@ -287,7 +298,10 @@ def _names_of_bars(across: Axis, up: Axis) -> Iterator[str]:
         return
     look = 'font-weight="600" fill="#404040" stroke="#ffffff" stroke-width="3" paint-order="stroke"'
     for value, words in up.ticks():
-        short = words if len(words) <= 32 else f"{words[:16]}…{words[-15:]}"
+        if len(words) <= 32:
+            short = words
+        else:
+            short = f"{words[:16]}…{words[-15:]}"
         place = f'x="{across.start + 5:.1f}" y="{up.at(value) + 5:.1f}"'
         yield f"<text {place} {look}>{escape(short)}</text>"
 
@@ -309,7 +323,10 @@ def _traces(
             continue
         colour = _colour(trace, place)
         if trace.type == "bar":
-            beside = (0, 1) if stacked else (bars.index(place), len(bars))
+            if stacked:
+                beside = (0, 1)
+            else:
+                beside = (bars.index(place), len(bars))
             yield from _bars(trace, x, y, across, up, colour, beside, reached, stacked=stacked)
             continue
         chosen = np.unique(np.linspace(0, max(len(x) - 1, 0), POINTS).round().astype(int))
@@ -323,13 +340,17 @@ def _traces(
             outline = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
             yield f'<polygon points="{outline}" fill="{colour}" fill-opacity="0.15"/>'
         elif "lines" in mode:
-            dash = ' stroke-dasharray="6 4"' if (trace.line.dash or "solid") != "solid" else ""
+            dash = ""
+            if (trace.line.dash or "solid") != "solid":
+                dash = ' stroke-dasharray="6 4"'
             line = "L".join(f"{a:.1f} {b:.1f}" for a, b in points)
             width = min(float(trace.line.width or 2), 3)
             if line:
                 yield f'<path d="M{line}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dash}/>'
         if "markers" in mode:
-            radius = 2 if len(points) > 100 else 3.5
+            radius = 3.5
+            if len(points) > 100:
+                radius = 2
             for a, b in points:
                 yield f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{radius}" fill="{colour}" fill-opacity="0.7"/>'
 
@@ -377,18 +398,26 @@ def _bars(
     """Yield the bars of a trace, beside those of the others, or on top of them."""
     flat = trace.orientation == "h"
     along, places = (across, y) if flat else (up, x)
-    ordinal = up if flat else across
-    each = trace.marker.color if not isinstance(trace.marker.color, str) else None
+    ordinal = across
+    if flat:
+        ordinal = up
+    each = None
+    if not isinstance(trace.marker.color, str):
+        each = trace.marker.color
     for row, (name, size) in enumerate(zip(places, x if flat else y, strict=True)):
         if size is None or not math.isfinite(float(size)):
             continue
-        begin = reached.get(name, 0.0) if stacked else 0.0
+        begin = 0.0
+        if stacked:
+            begin = reached.get(name, 0.0)
         reached[name] = begin + float(size)
         ends = sorted((along.at(begin), along.at(begin + float(size))))
         middle = _place(ordinal, name)
         broad = abs(ordinal.at(middle + 1) - ordinal.at(middle)) * 0.75 / beside[1]
         side = ordinal.at(middle) + (beside[0] - (beside[1] - 1) / 2) * broad - broad / 2
-        fill = each[row] if each is not None else colour
+        fill = colour
+        if each is not None:
+            fill = each[row]
         box = (ends[0], side, ends[1] - ends[0], broad)
         if not flat:
             box = (side, ends[0], broad, ends[1] - ends[0])

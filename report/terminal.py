@@ -253,7 +253,9 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
     if len(paths) > 2 and len({path.parent for path in paths}) == 1:
         names, folder = [path.name for path in paths], f"{paths[0].parent}: "
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    held = "" if rows is None else f" ({counted(rows, 'row')})"
+    held = ""
+    if rows is not None:
+        held = f" ({counted(rows, 'row')})"
     console.print(
         files.visible(f"Wrote {folder}{listed}{held}"),
         markup=False,
@@ -289,8 +291,12 @@ def rendered(
             grid.add_row(Text(fact.value), Text(fact.words), style=_style(fact.tone))
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
-        about = f"{part.about} — " if part.about else ""
-        rival = f"{part.rival} → " if part.rival else ""
+        about = ""
+        if part.about:
+            about = f"{part.about} — "
+        rival = ""
+        if part.rival:
+            rival = f"{part.rival} → "
         yield _sentence(f"{about}{rival}{part.answer}", console, "bold")
         if part.beneath:
             yield _sentence(f"  {part.beneath}", console)
@@ -298,7 +304,9 @@ def rendered(
         yield _Title(part.title, "bold")
         yield Text.from_ansi(drawn(part, console.width, coloured=console.color_system is not None))
     elif isinstance(part, Lines):
-        bullet = "• " if part.look == "answer" else ""
+        bullet = ""
+        if part.look == "answer":
+            bullet = "• "
         for line in part.lines:
             yield _sentence(f"{bullet}{as_options(line.text)}", console, _style(line.tone))
 
@@ -339,7 +347,8 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     if table.title:
         yield _Title(table.title + counts, "bold")
     yield _grid(columns, heads, shown, gap)
-    if lost := [column.head for column in table.columns[len(columns) :]]:
+    lost = [column.head for column in table.columns[len(columns) :]]
+    if lost:
         yield Text(f"too narrow a terminal for: {'; '.join(lost)}", "dim italic")
     sentences = Grid.grid(padding=(0, 1))
     for row in table.rows:
@@ -458,7 +467,9 @@ def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
         if name in chart.points:
             figure.scatter(x, y, lc=colour, label=name)
         else:
-            sign = None if chart.points else _SIGNS[place % len(_SIGNS)]
+            sign = None
+            if not chart.points:
+                sign = _SIGNS[place % len(_SIGNS)]
             figure.plot(x, y, lc=colour, label=name, marker=sign)
     body, _, legend = figure.show(legend=True).partition("\n\nLegend:\n-------\n")
     named = "   ".join([f"x: {chart.axes[0]}", f"y: {chart.axes[1]}", *legend.splitlines()])

@@ -248,10 +248,13 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     body = [Row((finding.name, *soft), title=True)]
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
-        error = _error(errors[law.law]) if law.law in errors else ""
+        error = ""
+        if law.law in errors:
+            error = _error(errors[law.law])
         verdict = Cell(str(law.verdict.why), _TONES[law.verdict.outcome])
         cells = ("", "", "")
-        if (fitted := law.evidence) is not None:
+        fitted = law.evidence
+        if fitted is not None:
             cells = str(fitted.deviation), str(fitted.slope or "–"), f"{100 * fitted.scatter:.1f} %"
         body.append(Row((f"  {law.law}", *cells, error, verdict)))
     for one in finding.explanations:
@@ -274,7 +277,9 @@ def _grouped(finding: ClassFinding) -> str:
 def asked(result: ValidationResult) -> str:
     """Return one line that says of which data the question was asked."""
     data = result.dataset
-    host = data.host.name if data.host else "host"
+    host = "host"
+    if data.host:
+        host = data.host.name
     return (
         f"{host} → {data.target.name}, {quantity(data.metric).label}: "
         f"{counted(len(data.y), 'pair')}, {_grouped(result.classes[0])}, "
@@ -323,7 +328,8 @@ def summary(result: ValidationResult) -> list[str]:
             if classes_of
         ]
         lines += [f"{law.law}: {'; '.join(parts)}"] if parts else []
-    if rows := [finding.rows for finding in classes if not finding.judged]:
+    rows = [finding.rows for finding in classes if not finding.judged]
+    if rows:
         lines.append(
             f"too few data: {len(rows)} of {len(classes)} classes, {counted(sum(rows), 'row')}"
         )
@@ -345,7 +351,8 @@ def conclusion(finding: ClassFinding) -> str:
     if best.parameters:
         fit = f" ({_parameters(best.parameters, quantity(finding.metric))})"
     sentence += f". Out of sample {best.law}{fit} errs least, by {_percent(best.mape)}"
-    if equals := [one.law for one in rest if one.as_good_as_best]:
+    equals = [one.law for one in rest if one.as_good_as_best]
+    if equals:
         sentence += f", not distinguishable from {', '.join(equals)}"
     return (
         sentence
@@ -420,7 +427,12 @@ def _error(one: Explanation) -> str:
 
 
 def _share(value: float) -> str:
-    digits = 0 if value >= 0.1 else 1 if value >= 0.01 else 2
+    if value >= 0.1:
+        digits = 0
+    elif value >= 0.01:
+        digits = 1
+    else:
+        digits = 2
     if isnan(value):
         return "–"
     return f"{100 * value:.{digits}f}"
@@ -496,7 +508,8 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
             **dots(colour, 5, opacity=0.5, symbol=symbol),
             **shared,
         )
-        if (evidence := finding.law(law).evidence) is not None:
+        evidence = finding.law(law).evidence
+        if evidence is not None:
             c = evidence.deviation
             yield go.Scatter(
                 x=[float(np.median(host[rows]))],
@@ -595,7 +608,8 @@ def efficiency_figure(result: ValidationResult) -> go.Figure | None:
 
 def _sides(result: ValidationResult) -> Iterator[tuple[str, GPU, str]]:
     for side, colour in (("host", BASELINE), ("target", SELECTED)):
-        if (gpu := getattr(result.dataset, side)) is not None:
+        gpu = getattr(result.dataset, side)
+        if gpu is not None:
             yield side, gpu, colour
 
 

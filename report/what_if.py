@@ -54,7 +54,8 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     of_op = OPS[str(kind["op"].iloc[0])].dims
     dims = [name for name in of_op if name in kind and pd.api.types.is_numeric_dtype(kind[name])]
     varied = sorted(dims, key=lambda name: (-kind[name].nunique(), dims.index(name)))[:AXES]
-    if others := [name for name in dims if name not in varied]:
+    others = [name for name in dims if name not in varied]
+    if others:
         kind = kind[_most_frequent(kind[others])]
     varied = [name for name in dims if name in varied and kind[name].min() < kind[name].max()]
     if not varied:
@@ -131,7 +132,8 @@ def _from_host(
     for place, (shape, value) in enumerate(product(shapes, values)):
         row, observed, time = by_shape.get((*shape, value), ({"predicted": np.nan}, np.nan, np.nan))
         predicted = np.isfinite(row["predicted"])
-        first = place if predicted and first is None else first
+        if predicted and first is None:
+            first = place
         choices.append(
             [
                 _choice(row, observed, label, (f"measured on {host}", significant(time)))
@@ -144,7 +146,10 @@ def _from_host(
         named.append(
             ", ".join(f"{name} {each:g}" for name, each in zip(others, sizes, strict=True))
         )
-    axes = [(", ".join(others), named)] if others else []
+    if others:
+        axes = [(", ".join(others), named)]
+    else:
+        axes = []
     note = (
         f"{fixed}. Settings that {host} was measured at: without its time there is no prediction, "
         "and none is made up."
@@ -192,7 +197,9 @@ def _most_frequent(words: pd.DataFrame) -> BoolArray:
 
 def _some(values: FloatArray, count: int) -> FloatArray:
     """Return at most ``count`` of the sorted values, with the first and the last, spaced evenly on a log scale."""
-    scale = np.log(values) if values[0] > 0 else values
+    scale = values
+    if values[0] > 0:
+        scale = np.log(values)
     return values[
         np.unique(
             [np.abs(scale - each).argmin() for each in np.linspace(scale[0], scale[-1], count)]

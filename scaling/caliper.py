@@ -99,7 +99,10 @@ def _profile(path: Path, rename: Mapping[str, str]) -> tuple[str, list[Value]]:
         raise DataError(f"{name} must be a number above 0, got {document[name]!r}", source=source)
     values = []
     for (region, metric), numbers in grouped.items():
-        slowest = max(numbers) if "time" in metric else min(numbers)
+        if "time" in metric:
+            slowest = max(numbers)
+        else:
+            slowest = min(numbers)
         values.append(Value(region or "all", metric, (size,), (slowest,)))
     return name, values
 

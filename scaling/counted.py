@@ -53,7 +53,8 @@ def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame
     ``size`` is in compute units, by default those of the device. Raises DataError: counters are
     missing, or rows are of several devices or an unknown one.
     """
-    if lacking := [name for name in NEEDED if COUNTER + name not in frame]:
+    lacking = [name for name in NEEDED if COUNTER + name not in frame]
+    if lacking:
         raise DataError(
             f"lacks counters {few(lacking)}: profile with rocprofiler-compute, all of its blocks"
         )
@@ -105,7 +106,8 @@ def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
         return total
 
     for now, line in enumerate(map(int, lines), start=1):
-        if before := last.get(line):
+        before = last.get(line)
+        if before:
             distances[now - 1] = until(now - 1) - until(before)
             add(before, -1)
         add(now, 1)

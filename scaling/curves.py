@@ -101,7 +101,8 @@ class Curve:
 
     def __post_init__(self) -> None:
         for name in ("sizes", "performance", "mpki", "mpki_sizes", "l2_mpki"):
-            if (values := getattr(self, name)) is not None:
+            values = getattr(self, name)
+            if values is not None:
                 object.__setattr__(self, name, np.asarray(values, dtype=np.float64))
 
     @property
@@ -149,7 +150,9 @@ class Curve:
     def cut(self, sizes: ArrayLike) -> Self:
         """Return the curve with the performance at some of its sizes only; its miss rates stay at all of theirs."""
         kept = among(self.sizes, np.asarray(sizes, dtype=np.float64))
-        misses = None if self.mpki is None else self.miss_sizes
+        misses = None
+        if self.mpki is not None:
+            misses = self.miss_sizes
         return replace(
             self, sizes=self.sizes[kept], performance=self.performance[kept], mpki_sizes=misses
         )
@@ -204,7 +207,8 @@ def curves_of(
     rename = values.assigned("rename", rename)
     check_renames((), rename, [frame.drop(columns=LINE, errors="ignore")], columns_used=_KNOWN)
     rows = _renamed(frame.rename(columns=rename))
-    if missing := [name for name in _NEEDED if name not in rows]:
+    missing = [name for name in _NEEDED if name not in rows]
+    if missing:
         names = ", ".join(str(name) for name in frame.columns if name != LINE)
         raise DataError(
             f"no column {' and no column '.join(missing)}: the table has {names}; give rename "
@@ -237,7 +241,10 @@ def curves_of(
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
     curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
     ignored = tuple(str(name) for name in rows if name not in _KNOWN)
-    notes = [decimal_commas(commas)] if commas else []
+    if commas:
+        notes = [decimal_commas(commas)]
+    else:
+        notes = []
     if ignored:
         notes.append(
             remark("columns-not-used", f"columns not used: {', '.join(ignored)}", columns=ignored)
@@ -441,7 +448,9 @@ def _refuse(
         value = f"{row[column]:g}"
     else:
         value = repr(row[column])
-    of = f" of {name}" if name else ""
+    of = ""
+    if name:
+        of = f" of {name}"
     raise DataError(f"{column}{of} must {must}, got {value}", source=_place(source, row[LINE]))
 
 

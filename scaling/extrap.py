@@ -143,7 +143,9 @@ def _notes(experiment: Experiment, kinds: Mapping[str, str], scenario: str) -> t
     """Return what is said of metrics that are times, and of those left out."""
     notes = []
     if TIME in kinds.values():
-        work = "1" if scenario == "strong" else "the size"
+        work = "the size"
+        if scenario == "strong":
+            work = "1"
         text = f"performance is {work} over the time of each region"
         notes.append(remark("extrap-performance-of-times", text, scenario=scenario))
     others = sorted({value.metric for value in experiment.values} - kinds.keys())
@@ -288,8 +290,14 @@ def _of_json(document: Any, source: str) -> Experiment:
         for region, metrics in document["measurements"].items():
             for metric, points in metrics.items():
                 for entry in points:
-                    point = entry["point"] if "point" in entry else entry["coordinate"]
-                    stated = entry["values"] if "values" in entry else [entry["median"]]
+                    if "point" in entry:
+                        point = entry["point"]
+                    else:
+                        point = entry["coordinate"]
+                    if "values" in entry:
+                        stated = entry["values"]
+                    else:
+                        stated = [entry["median"]]
                     values.append(_value(region, metric, point, stated, len(parameters)))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataError(f"is no input of Extra-P ({error!r})", source=source) from None
@@ -328,7 +336,10 @@ def _of_lines(words: str, source: str) -> Experiment:
             continue
         try:
             entry = json.loads(line.replace(";", ","))
-            at = entry["params"] if "params" in entry else entry["parameters"]
+            if "params" in entry:
+                at = entry["params"]
+            else:
+                at = entry["parameters"]
             parameters = parameters or tuple(at)
             point = [at[name] for name in parameters]
             given = entry["value"]

@@ -222,7 +222,8 @@ def check_request(
     fitting = {}
     for wanted in laws or names:
         fitting[wanted] = [law for law in names if wanted.casefold() in law.casefold()]
-    if unknown := [name for name, chosen in fitting.items() if not chosen]:
+    unknown = [name for name, chosen in fitting.items() if not chosen]
+    if unknown:
         raise ParameterError(
             "law", f"has an unknown {unknown[0]!r}: choose from {', '.join(names)}"
         )

@@ -136,7 +136,10 @@ class FirstDoubling:
         sizes = curve.sizes[near]
         performance = curve.performance[near]
         apart = np.flatnonzero(sizes >= APART * sizes[0])
-        end = int(apart[0]) if len(apart) else len(sizes) - 1
+        if len(apart):
+            end = int(apart[0])
+        else:
+            end = len(sizes) - 1
         doublings = np.log2(sizes[end] / sizes[0])
         return cls(
             float(np.log(performance[end] / performance[0]) / doublings - np.log(2)),

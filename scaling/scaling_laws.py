@@ -158,7 +158,9 @@ def _no_wiser(curve: Curve, cut: Curve) -> Curve:
     if cut.mpki is None or curve.miss_sizes[-1] > curve.sizes[-1]:
         return cut
     seen = cut.miss_sizes <= cut.sizes[-1]
-    inner = None if cut.l2_mpki is None else cut.l2_mpki[seen]
+    inner = None
+    if cut.l2_mpki is not None:
+        inner = cut.l2_mpki[seen]
     return replace(cut, mpki=cut.mpki[seen], l2_mpki=inner, mpki_sizes=cut.miss_sizes[seen])
 
 
@@ -377,7 +379,10 @@ def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = Fals
         b = nnls(design, target)[0]
     else:
         b = np.linalg.lstsq(design, target, rcond=None)[0]
-    free = b > 0 if bounded else np.ones(len(b), dtype=bool)
+    if bounded:
+        free = b > 0
+    else:
+        free = np.ones(len(b), dtype=bool)
     covariance = np.zeros((len(b), len(b)))
     covariance[np.ix_(free, free)] = np.linalg.pinv(design[:, free].T @ design[:, free])
     freedom = len(target) - int(free.sum())
@@ -454,7 +459,8 @@ class LinearInParameters(ScalingLaw):
         return np.maximum(lower, 0), upper
 
     def _interval_notes(self) -> list[Remark]:
-        if not (spare := self.result_.freedom):
+        spare = self.result_.freedom
+        if not spare:
             return super()._interval_notes()
         residuals = {"sizes": len(self.curve_.sizes), "spare": spare}
         teachers = self._cases[1]

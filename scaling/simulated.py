@@ -75,7 +75,8 @@ def _launches(text: str) -> list[dict[str, str | float]]:
     warps_before = np.zeros(2)
     warps = np.full(2, np.nan)
     for line in text.splitlines():
-        if match := _WARPS.match(line):
+        match = _WARPS.match(line)
+        if match:
             states = _STALL.sub("", line)
             counts = [float(count) for count in _COUNT.findall(states)]
             warps = np.array([float(match[1]), sum(counts)])

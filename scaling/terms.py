@@ -195,7 +195,9 @@ class TermModel:
         words = [f"{self.fit.coefficients[0]:.4g}"]
         for product, coefficient in zip(self.fit.structure, self.fit.coefficients[1:], strict=True):
             factors = [self.fit.terms[place].written(self.parameters[place]) for place in product]
-            sign = "-" if coefficient < 0 else "+"
+            sign = "+"
+            if coefficient < 0:
+                sign = "-"
             words.append(f"{sign} {'·'.join([f'{abs(coefficient):.4g}', *factors])}")
         return " ".join(words)
 

@@ -68,9 +68,14 @@ def trial(
     chosen = [curve for curve in curves if curve.scenario == scenario and target in curve.sizes]
     if not chosen:
         raise DataError(f"no benchmark with {scenario} scaling was measured at size {target:g}")
-    names = list(LAWS) if laws is None else list(laws)
+    if laws is None:
+        names = list(LAWS)
+    else:
+        names = list(laws)
     # each law leaves out the benchmark it is fitted to
-    training = curves if leave_one_out else None
+    training = None
+    if leave_one_out:
+        training = curves
     rows = []
     for curve in chosen:
         fitted = curve.cut(curve.sizes[:2] if sizes is None else sizes)

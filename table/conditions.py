@@ -83,7 +83,9 @@ def conditions(where: Where) -> tuple[Condition, ...]:
         return tuple(
             Condition(str(column), _texts(str(column), values)) for column, values in where.items()
         )
-    texts = [where] if isinstance(where, str) else where
+    texts = where
+    if isinstance(where, str):
+        texts = [where]
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise ParameterError(
             "where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}"
@@ -116,9 +118,12 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
             close = difflib.get_close_matches(one.column, names, n=3) or names
             raise DataError(f"the table has no column {one.column!r}: try {few(close, _LISTED)}")
         met = _meeting(chosen[one.column], frame[one.column], one)
-        left = chosen if met.all() else chosen[met]
+        left = chosen
+        if not met.all():
+            left = chosen[met]
         if left.empty:
-            if same := [other for other in every[:place] if other.column == one.column]:
+            same = [other for other in every[:place] if other.column == one.column]
+            if same:
                 either = f"{same[0]},{','.join(one.texts)}"
                 raise DataError(
                     f"no row has {same[0]} and {one} at once: for either of them write {either}"
@@ -198,7 +203,8 @@ def _equal(column: pd.Series, text: str) -> pd.Series:
         if word is not None:
             return column.eq(bool(word))
         return column.isin([])
-    if (ends := _range(text)) is not None:
+    ends = _range(text)
+    if ends is not None:
         return column.between(*ends)
     try:
         return column.eq(float(text) if word is None else word)

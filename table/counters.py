@@ -55,7 +55,8 @@ def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
     """Return the channels of every per-channel counter, in the order given."""
     channels: dict[str, list[int]] = {}
     for name in names:
-        if channel := channel_of(name):
+        channel = channel_of(name)
+        if channel:
             channels.setdefault(channel[0], []).append(channel[1])
     return channels
 

@@ -170,7 +170,9 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
     time = frame["duration_us"].to_numpy(dtype=float)
     parts = [pd.DataFrame({"factor": [], "beside": [], "alone": []}, index=np.zeros(0, dtype=int))]
     for op, rows in each_op(frame):
-        part = frame.iloc[rows] if len(rows) < len(frame) else frame
+        part = frame
+        if len(rows) < len(frame):
+            part = frame.iloc[rows]
         names = problem_columns(frame, op.name)
         sizes = [
             dim.name

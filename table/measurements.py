@@ -214,9 +214,10 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         (spread.to_numpy() < 0) | np.isinf(spread.to_numpy()), "impossible-spread", spread
     )
     typed["repeats"] = _numbers(frame, "repeats").fillna(1.0)
-    typed["tuned"] = (
-        _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else pd.Series(False, frame.index)
-    )
+    if "tuned" in frame:
+        typed["tuned"] = _truth(frame["tuned"]).eq(1.0)
+    else:
+        typed["tuned"] = pd.Series(False, frame.index)
     return with_columns(frame, typed), verdict
 
 
@@ -267,9 +268,10 @@ class _Verdict:
                 given = detail
             else:
                 given = as_text(detail[new]).str.slice(0, _SHOWN)
-            self.detail[new] = (
-                given if isinstance(given, str) else prefix + given.replace("", empty)
-            )
+            if isinstance(given, str):
+                self.detail[new] = given
+            else:
+                self.detail[new] = prefix + given.replace("", empty)
 
     def refuse_each(self, reasons: pd.Series, details: pd.Series) -> None:
         """Refuse every row that has a reason."""
@@ -331,7 +333,10 @@ def _clean_dimensions(
         if name in TEXT_DIMENSIONS:
             typed[name] = _text(frame, name)
         else:
-            typed[name] = _truth(given[name]) if name in FLAGS else _numbers(frame, name)
+            if name in FLAGS:
+                typed[name] = _truth(given[name])
+            else:
+                typed[name] = _numbers(frame, name)
     for op, rows in ops:
         for name in op.dims:
             if name in given:

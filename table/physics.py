@@ -95,8 +95,13 @@ def _times(
     gpu: GPU, op: Op, dtype: str, flops: np.ndarray, moved: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield every limit of a device by its key, and the microseconds of the work at it."""
-    formats = (dtype, "tf32") if dtype == "fp32" else (dtype,)
-    units = ("vector",) if op.unit == "vector" else UNITS
+    if dtype == "fp32":
+        formats = (dtype, "tf32")
+    else:
+        formats = (dtype,)
+    units = UNITS
+    if op.unit == "vector":
+        units = ("vector",)
     keys = [f"{name}_{unit}" for name, unit in product(formats, units)]
     peaks = [key for key in keys if key in gpu.peaks]
     if peaks:
@@ -281,7 +286,9 @@ def _slipped(
         few = _LEAST_ROWS - 1
         low, high = (np.flatnonzero(part > np.log(_APART[0])) for part in (gaps[:few], gaps[-few:]))
         below = low.max(initial=-1) + 1
-        above = few - high.min() if len(high) else 0
+        above = 0
+        if len(high):
+            above = few - high.min()
         rows = rows[below : len(rows) - above]
         stray[usable[codes == code]] = ~np.isin(usable[codes == code], rows)
         gaps = np.diff(usual[rows])
@@ -296,7 +303,10 @@ def _slipped(
         ):
             continue
         long = abs(middles[1]) > abs(middles[0])
-        factors[sides[1] if long else sides[0]] = factor if long else 1 / factor
+        if long:
+            factors[sides[1] if long else sides[0]] = factor
+        else:
+            factors[sides[1] if long else sides[0]] = 1 / factor
     return factors, stray
 
 
@@ -335,7 +345,9 @@ def other_units(
         if fast and not (share > FINDING).any():
             continue
         for factor in _FACTORS:
-            scale = factor if fast else 1 / factor
+            scale = factor
+            if not fast:
+                scale = 1 / factor
             possible = np.mean(share <= FINDING * scale) >= _NEARLY_ALL
             if possible and _USUAL[0] <= middle[file] * scale <= _USUAL[1]:
                 yield int(file), scale

@@ -90,5 +90,7 @@ def coded(code: str) -> str:
 def row_refused(code: str, detail: str = "") -> Remark:
     """Return the remark that a row was refused."""
     reason = reason_of(code)
-    text = f"{reason} ({detail})" if detail else reason
+    text = reason
+    if detail:
+        text = f"{reason} ({detail})"
     return remark("row-refused", text, reason, reason=code, detail=detail)

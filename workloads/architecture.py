@@ -205,7 +205,8 @@ class Architecture:
                 )
         if not self.attention and not self.recurrent:
             raise DataError(f"{self.name}: no layer mixes tokens, by attention or otherwise")
-        if (one := self.mixture) and not 0 < one.visited <= one.experts:
+        one = self.mixture
+        if one and not 0 < one.visited <= one.experts:
             raise DataError(f"{self.name}: a token visits {one.visited} of {one.experts} experts")
 
     def check_length(self, tokens: int) -> None:
@@ -397,7 +398,9 @@ def attention_flop(
 
 def check(name: str, field: str, value: object, *, least: int) -> int:
     """Return a dimension as a whole number; a DataError names model and field of any other value."""
-    largest = _MOST_LAYERS if "layer" in field else _LARGEST
+    largest = _LARGEST
+    if "layer" in field:
+        largest = _MOST_LAYERS
     is_number = (
         isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= largest
     )
@@ -541,7 +544,8 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     for one in model.attention:
         share = one.layers / model.layers
         heads = one.heads // tp
-        if (latent := one.latent) is None:
+        latent = one.latent
+        if latent is None:
             keys = max(one.kv_heads / tp, 1.0) * (
                 one.head_dim + (0 if one.one_projection else one.value)
             )
@@ -580,7 +584,8 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
         matrices += _feed_forward(
             model, hidden, plain.width, tp, plain.layers / model.layers, "dense"
         )
-    if (mixture := model.mixture) is None:
+    mixture = model.mixture
+    if mixture is None:
         return Layer(tuple(matrices), None)
     share = mixture.layers / model.layers
     if mixture.shared:
@@ -594,7 +599,9 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     each = _feed_forward(
         model, mixture.inputs or hidden, mixture.width, 1 if ep > 1 else tp, 1.0, "experts"
     )
-    senders = ep / tp if ep > 1 else 1.0
+    senders = 1.0
+    if ep > 1:
+        senders = ep / tp
     held = mixture.experts // ep
     return Layer(
         tuple(matrices),

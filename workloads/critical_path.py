@@ -200,7 +200,10 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
                 sigma[place] = PRIORS["layer.fitted"].value
         else:
             part[place] = PARTS.index("elementwise")
-            us[place] = ROW_WISE(one, gpu)[0] if OPS[op].row_wise else moved
+            if OPS[op].row_wise:
+                us[place] = ROW_WISE(one, gpu)[0]
+            else:
+                us[place] = moved
     if len(unknown := frame["source"][~np.isfinite(us)]):
         op = frame["op"][unknown.index[0]]
         raise DataError(
@@ -284,7 +287,9 @@ class _Planner:
 
     def _offer(self, place: int, when: float, cause: int, computed: bool = False) -> None:
         """Let a layer's next task be ready."""
-        kind = COMPUTE if self._times.source[place] and not computed else LINKS
+        kind = LINKS
+        if self._times.source[place] and not computed:
+            kind = COMPUTE
         if kind == LINKS and place in self._ports:
             task = self._append(place, kind, when, cause)
             self.plan.shared.add(task)
@@ -379,7 +384,10 @@ def drawn_ends(
         place, kind = task
         stream = first[place] + kind
         shares = number in plan.shared
-        start = np.zeros(len(normal)) if shares else free[stream]
+        if shares:
+            start = np.zeros(len(normal))
+        else:
+            start = free[stream]
         for before in layers[place].after:
             start = np.maximum(start, done[before])
         if kind == LINKS and times.source[place]:

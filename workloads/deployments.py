@@ -418,7 +418,8 @@ def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
 def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_Instance]:
     """Yield the ways to serve on up to a node of a GPU; if there is none, note why."""
     engines = [one for one in question.engines if gpu.vendor in ENGINES[one]]
-    if left := [one for one in question.engines if one not in engines]:
+    left = [one for one in question.engines if one not in engines]
+    if left:
         text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
         notes.append(remark("engine-not-there", text, engines=tuple(left), gpu=gpu.name))
     node = question.node_gpus or min(gpu.node_gpus or NODE_GPUS, NODE_GPUS)

@@ -254,9 +254,16 @@ class _Tree:
                 owner[above] = -1  # of a circle: nothing above it
                 way.append(above)
                 above = self.parent[above]
-            of = owner[above] if above >= 0 else -1
+            of = -1
+            if above >= 0:
+                of = owner[above]
             for one in reversed(way):
-                of = of if of >= 0 else one if has_work[one] else -1
+                if of >= 0:
+                    of = of
+                elif has_work[one]:
+                    of = one
+                else:
+                    of = -1
                 owner[one] = of
         self.owner = owner
 
@@ -488,7 +495,9 @@ def mpi_layers(
         per_us = float(stated[1]) * 1000.0 ** " kMGTPE".index(stated[2] or " ") / 1e6
     if not 1e-9 < per_us < 1e15:
         raise ParameterError("time_unit", f"must be a speed above 1 kf, got {unit!r}")
-    scale = 1e6 if stated is None else 1 / per_us
+    scale = 1e6
+    if stated is not None:
+        scale = 1 / per_us
     lost = Counter(trace.skipped)
     together = _meetings(trace)
     layers: list[dict[str, Any]] = []
@@ -517,7 +526,10 @@ def mpi_layers(
             if action.kind in (RECEIVE, RECEIVE_LATER):
                 message = sent.get((action.peer, rank, action.place), "")
                 alone += not message
-                arrived = [message] if message else []
+                if message:
+                    arrived = [message]
+                else:
+                    arrived = []
                 if message:
                     wanted[message] = list(before)
                 if action.kind == RECEIVE:
@@ -532,7 +544,9 @@ def mpi_layers(
             name = f"rank {rank}: {number + 1}"
             shared = -1
             if collective and action.peer < 0 and action.kind == MESSAGE:
-                shared = collectives if collectives < together else -1
+                shared = -1
+                if collectives < together:
+                    shared = collectives
                 collectives += 1
                 alone += shared < 0
             if shared in met:
@@ -555,7 +569,9 @@ def mpi_layers(
             before = [name]
             kind = COMPUTES
             if collective:
-                kind = MEETS if action.peer < 0 else SENDS
+                kind = SENDS
+                if action.peer < 0:
+                    kind = MEETS
             course.append(RankStep(kind, (name,)))
         steps[rank] = tuple(course)
     rendezvous = set()
@@ -717,7 +733,9 @@ def _shape(node: OnnxNode, values: Mapping[str, Value]) -> Shape:
     """Return operator, dimensions and number formats; none where the operator or a shape is unknown."""
     inputs = [values.get(name) if name else None for name in node.inputs]
     output = next((values[name] for name in node.outputs if name in values), None)
-    first = inputs[0] if inputs else None
+    first = None
+    if inputs:
+        first = inputs[0]
     if first is None or output is None or not first.dtype or 0 in (*first.dims, *output.dims):
         return {}
     present = [one for one in inputs if one is not None]
@@ -962,7 +980,9 @@ def published_layers(content: Mapping[str, Any], unit: str, tp: int = 1) -> Laye
             time = node.get("fpgaLatency" if computes else "cpuLatency")
         if time is None:
             raise DataError(f"node {name!r} has no time")
-        phase = "backward" if node.get("isBackwardNode") else ""
+        phase = ""
+        if node.get("isBackwardNode"):
+            phase = "backward"
         layers.append({"name": name, "after": [], "phase": phase, f"time_{unit}": time})
     waits = {layer["name"]: layer["after"] for layer in layers}
     for edge in edges:

@@ -170,7 +170,8 @@ class _Measured:
         keys, sizes = _problems(self.op, rows)
         times = np.full((len(rows), 2), np.nan)
         for place, (key, size) in enumerate(zip(zip(*keys, strict=True), sizes, strict=True)):
-            if (code := self.keys.get(key)) is not None:
+            code = self.keys.get(key)
+            if code is not None:
                 times[place] = self._between(self.ends[code], self.ends[code + 1], 0, size)
         return times
 
@@ -188,7 +189,8 @@ class _Measured:
         low, high = np.searchsorted(size, [asked - 1e-9, asked + 1e-9])
         if low < high:
             return block(asked)
-        if beyond := low == len(size):
+        beyond = low == len(size)
+        if beyond:
             # as far as it is continued
             below = np.searchsorted(size, size[-1] - (asked - size[-1]) + 1e-9) - 1
             pair = (size[max(below, 0)], size[-1])
@@ -225,7 +227,10 @@ def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]
         if name not in TEXTS
     }
     # a collective is identified by its bytes
-    words = [] if op.name == "collective" else ["dtype_a", "dtype_b"]
+    if op.name == "collective":
+        words = []
+    else:
+        words = ["dtype_a", "dtype_b"]
     if op.name == "attention":
         # Of a decoding step one query; else the tokens before the first one. Shared keys are as
         # many as they are.
@@ -299,7 +304,8 @@ class Sources:
             np.broadcast_to(np.asarray(value), shape).ravel().tolist() for value in columns.values()
         ]
         keys = [(op, *columns, *row) for row in zip(*cells, strict=True)]
-        if new := [key for key in dict.fromkeys(keys) if key not in self.cached]:
+        new = [key for key in dict.fromkeys(keys) if key not in self.cached]
+        if new:
             rows = pd.DataFrame(
                 [key[1 + len(columns) :] for key in new], columns=list(columns)
             ).assign(op=op)
@@ -365,10 +371,13 @@ class Sources:
         width = model.head_dim or 128
         law = Attention(keys=tokens, head_dim=width, causal=model.causal, backward=backward)
         by_law = law.us(flop, gpu)
-        if (heads := self._heads(model, tp)) is None:
+        heads = self._heads(model, tp)
+        if heads is None:
             return self.pick(_nothing(by_law.shape), by_law)
         sizes = {"batch": np.maximum(np.rint(sequences), 1.0), "seq_q": tokens, "seq_kv": tokens}
-        op = "attention_backward" if backward else "attention"
+        op = "attention"
+        if backward:
+            op = "attention_backward"
         times = self.ask(op, by_law.shape, device=gpu.name, dtype_a="bf16", **sizes, **heads)
         return self.pick(times, by_law, over)
 
@@ -383,7 +392,8 @@ class Sources:
             return None
         heads = {"heads": one.heads / tp, "causal": float(model.causal)}
         kept = max(one.kv_heads / tp, 1.0)
-        if (latent := one.latent) is None:
+        latent = one.latent
+        if latent is None:
             return {
                 **heads,
                 "kv_heads": kept,

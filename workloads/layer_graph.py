@@ -160,7 +160,10 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     settings = understood(stated)
     if "measured_on" in stated:
         host = stated["measured_on"]
-        settings["measured_on"] = host if isinstance(host, GPU) else find(host)
+        if isinstance(host, GPU):
+            settings["measured_on"] = host
+        else:
+            settings["measured_on"] = find(host)
     dims = stated.get("dims", "")
     sizes = {}
     if isinstance(dims, Mapping):
@@ -378,7 +381,8 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
                 f"layer {one['name']!r}: after must be a list of names, got "
                 f"{visible(str(asked))[:40]!r}"
             )
-        if lost := [other for other in names if other not in places]:
+        lost = [other for other in names if other not in places]
+        if lost:
             raise DataError(
                 f"layer {one['name']!r} waits for {lost[0]!r}: {nearest(lost[0], places)}"
             )
@@ -408,7 +412,8 @@ def _named(place: int, given: Any) -> dict[str, Any]:
         for key, value in given.items()
         if value not in (None, "")
     }
-    if dims := layer.pop("dims", None):
+    dims = layer.pop("dims", None)
+    if dims:
         if isinstance(dims, Mapping):
             pairs = dims.items()
         else:
@@ -463,11 +468,15 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
             f"layer {name!r} needs its shape (op with its dimensions) or its time (time_us), one "
             "of them"
         )
-    op = canonical_op(word) if word else ""
+    op = ""
+    if word:
+        op = canonical_op(word)
     if op and op not in OPS:
         raise DataError(f"layer {name!r}: unknown operator {word!r}: {nearest_op(word)}")
     for key in rest:
-        names = (*OPS[op].dims, *DTYPE_COLUMNS) if op else ()
+        names = ()
+        if op:
+            names = (*OPS[op].dims, *DTYPE_COLUMNS)
         if key not in names and not (times and key in DTYPE_COLUMNS):
             raise DataError(
                 f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *names))}"
@@ -500,7 +509,9 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
             raise DataError(f"layer {name!r}: {collective_op} needs message_bytes")
         if "peer" in stated and collective_op != SEND_RECV:
             raise DataError(f"layer {name!r}: peer is for send_recv, not for {collective_op}")
-        ranks = 2.0 if collective_op == SEND_RECV else 0.0
+        ranks = 0.0
+        if collective_op == SEND_RECV:
+            ranks = 2.0
         if "ranks" in stated:
             least = 1.0
         else:

@@ -79,9 +79,11 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
         raise DataError(text, source=str(path))
     if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
         raise DataError("no such file or folder", source=str(path))
-    if architecture := _called(name.rsplit("/", 1)[-1]):
+    architecture = _called(name.rsplit("/", 1)[-1])
+    if architecture:
         return architecture
-    if cached := _cached(name):
+    cached = _cached(name)
+    if cached:
         return replace(_read(cached), name=name.rsplit("/", 1)[-1])
     raise DataError(
         f"unknown model {name!r}: {nearest(name, names())} (or the path of a config.json, or a "
@@ -185,7 +187,8 @@ _ALIASES: Final = re.compile(r"^aliases = \[[^\]]*\]", re.MULTILINE)
 
 
 def _aliases(text: str) -> list[str]:
-    if match := _ALIASES.search(text):
+    match = _ALIASES.search(text)
+    if match:
         return tomllib.loads(match[0])["aliases"]
     return []
 

@@ -239,7 +239,9 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
         if _STRUCTURAL.search(key):
             raise config.refuse(key, config.fields[key])
     keys = tuple(key[:40] for key in unread)
-    without = f", without looking at {few(keys)}" if keys else ""
+    without = ""
+    if keys:
+        without = f", without looking at {few(keys)}"
     kind = config.kind
     if config.type is None and kind.removesuffix("_text") not in _KNOWN:
         if kind:
@@ -283,8 +285,14 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
 
 def _unread(config: _Config) -> Iterator[str]:
     """Yield the unread keys whose value differs from the default of their class."""
-    usual = config.type.keys if config.type else {}
-    names = config.type.names if config.type else {}
+    if config.type:
+        usual = config.type.keys
+    else:
+        usual = {}
+    if config.type:
+        names = config.type.names
+    else:
+        names = {}
     asked = set(config.fields.asked)
     asked |= {theirs for name, theirs in names.items() if name in asked}
     asked |= {name for name, theirs in names.items() if theirs in asked}
@@ -298,7 +306,8 @@ def _unread(config: _Config) -> Iterator[str]:
 def _context(stated: Mapping[str, Any]) -> int:
     """Return the longest sequence in tokens, extended by YaRN and the like; 0 if not stated."""
     scaling = stated.get("rope_scaling")
-    scaling = scaling if isinstance(scaling, Mapping) else {}
+    if not isinstance(scaling, Mapping):
+        scaling = {}
     factor = scaling.get("factor")
     before = scaling.get("original_max_position_embeddings")
     if isinstance(factor, int | float) and isinstance(before, int | float):
@@ -371,7 +380,10 @@ class _Config:
     @classmethod
     def of(cls, config: Mapping[str, Any], name: str) -> _Config:
         whole = config.get("thinker_config")
-        whole = whole if isinstance(whole, Mapping) else config
+        if isinstance(whole, Mapping):
+            whole = whole
+        else:
+            whole = config
         part = next((whole[key] for key in _LANGUAGE if isinstance(whole.get(key), Mapping)), None)
         title = name or str(config.get("_name_or_path") or config.get("model_type") or "the model")
         fields = dict(whole)
@@ -533,7 +545,9 @@ def _tied(
     """
     kind = str(whole.get("model_type") or "").lower()
     outer = whole.get("tie_word_embeddings")
-    inner = part.get("tie_word_embeddings") if part else None
+    inner = None
+    if part:
+        inner = part.get("tie_word_embeddings")
     if kind in _TIED_WITHIN and part and inner is not None:
         return bool(outer or inner)
     for stated in (outer, inner):
@@ -589,7 +603,8 @@ def _one_block_a_layer(config: _Config, pattern: object) -> _Blocks:
     if not isinstance(pattern, str | list) or not pattern:
         raise config.refuse("hybrid_override_pattern", pattern)
     kinds = Counter(words.get(str(one), str(one)) for one in pattern)
-    if unknown := set(kinds) - set(words.values()):
+    unknown = set(kinds) - set(words.values())
+    if unknown:
         if config.fields.get("hybrid_override_pattern"):
             key = "hybrid_override_pattern"
         else:
@@ -817,7 +832,8 @@ def _recurrent(config: _Config, layers: int) -> Recurrent:
         into = 2 * key_heads * key_dim + 2 * inner + 2 * heads
         return Recurrent(layers=layers, into=into, inner=inner, state=inner * key_dim)
     delta = stated.get("linear_attn_config")
-    delta = delta if isinstance(delta, Mapping) else {}
+    if not isinstance(delta, Mapping):
+        delta = {}
     if delta or stated.get("linear_num_heads"):
         return _delta_attention(config, layers, delta)
     if config.kind.startswith("minimax"):
@@ -903,7 +919,8 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
     """Yield the mixer of each layer, in the words of ``layer_types``."""
     stated = config.fields
     kind = config.kind
-    if listed := next(filter(None, (config.listed(key, layers) for key in _KINDS)), None):
+    listed = next(filter(None, (config.listed(key, layers) for key in _KINDS)), None)
+    if listed:
         stated.asked |= _LAYOUTS
         yield from map(str, listed)
         return
@@ -924,14 +941,16 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
             raise config.refuse("attn_layer_indices", places)
         yield from ("full_attention" if place in places else "mamba" for place in range(layers))
         return
-    if listed := config.listed("attn_type_list", layers):
+    listed = config.listed("attn_type_list", layers)
+    if listed:
         if any(one not in (0, 1) for one in listed) or (
             0 in listed and not kind.startswith("minimax")
         ):
             raise config.refuse("attn_type_list", sorted(set(map(str, listed))))
         yield from ("full_attention" if one else "linear_attention" for one in listed)
         return
-    if listed := config.listed("hybrid_layer_pattern", layers):
+    listed = config.listed("hybrid_layer_pattern", layers)
+    if listed:
         yield from ("sliding_attention" if one else "full_attention" for one in listed)
         return
     if isinstance(places := stated.get("full_attn_idxs"), list) and places:
@@ -945,7 +964,9 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
     every = 0
     if windows:
         every = config.number("sliding_window_pattern", "_sliding_window_pattern", default=0)
-    cycle = config.type.cycle if config.type else None
+    cycle = None
+    if config.type:
+        cycle = config.type.cycle
     if every:
         yield from (
             "full_attention" if (place + 1) % every == 0 else "sliding_attention"
@@ -1024,7 +1045,9 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
             check(config.title, key, sparse.get(key), least=1) for key in keys
         )
         picked = blocks * size
-    prefix = "swa_" if window else ""
+    prefix = ""
+    if window:
+        prefix = "swa_"
     if window:
         heads = number("swa_num_attention_heads", "num_sliding_attention_heads", default=heads)
     config.fields.asked.add("num_sliding_attention_heads")
@@ -1172,8 +1195,10 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
     """Yield for each layer whether it has experts."""
     number = config.number
     stated = config.fields
-    if listed := config.listed("mlp_layer_types", layers):
-        if unknown := set(map(str, listed)) - {"dense", "sparse"}:
+    listed = config.listed("mlp_layer_types", layers)
+    if listed:
+        unknown = set(map(str, listed)) - {"dense", "sparse"}
+        if unknown:
             raise config.refuse("mlp_layer_types", min(unknown))
         yield from (one == "sparse" for one in listed)
         stated.asked |= {
@@ -1185,7 +1210,8 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
             "moe_layer_end_index",
         }
         return
-    if listed := config.listed("moe_layer_freq", layers):
+    listed = config.listed("moe_layer_freq", layers)
+    if listed:
         yield from listed
         stated.asked |= {*_EVERY, *_FIRST}
         return
@@ -1205,7 +1231,8 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
     if stated.get("moe_layer_end_index") not in (None, -1):
         last = number("moe_layer_end_index")
     plain = stated.get("mlp_only_layers")
-    plain = plain if isinstance(plain, list) else []
+    if not isinstance(plain, list):
+        plain = []
     yield from (
         first <= place <= last and (place + 1) % every == 0 and place not in plain
         for place in range(layers)
@@ -1289,7 +1316,10 @@ def formats_of(
     if isinstance(each := stated.get("quantized_layers"), Mapping) and each:
         # what a mixture of formats does not name stays as the method says
         method = _METHODS.get(str(stated.get("quant_method")))
-        formats = dict.fromkeys(PARTS, method) if method else {}
+        if method:
+            formats = dict.fromkeys(PARTS, method)
+        else:
+            formats = {}
         algorithms = {
             str(key): one.get("quant_algo") for key, one in each.items() if isinstance(one, Mapping)
         }
@@ -1338,7 +1368,9 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
             if words[0] == words[1]:
                 return words[0]
             return f"{words[0]}/{words[1] or 'bf16'}"
-    key = "quant_method" if method else "quantization_config"
+    key = "quantization_config"
+    if method:
+        key = "quant_method"
     raise DataError(
         f"{title}: {key} = {method or dict(stated)!r:.60} is not understood: give a dtype in its "
         "place"

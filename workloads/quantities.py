@@ -170,6 +170,7 @@ def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
     gpus = list(gpus)
     for name in set(priced.each) - {"", *(gpu.name for gpu in gpus)}:
         find(name)
-    if lacking := [gpu.name for gpu in gpus if priced and math.isnan(priced.of(gpu.name))]:
+    lacking = [gpu.name for gpu in gpus if priced and math.isnan(priced.of(gpu.name))]
+    if lacking:
         raise ParameterError("price", f"must name every GPU, has none of {', '.join(lacking)}")
     return priced

@@ -159,7 +159,9 @@ class Course:
                 cause = LATE_RECEIVER
             if begun > now:
                 yield Span(rank, cause, now, begun)
-            does = COMPUTING if step.kind == COMPUTES else MESSAGES
+            does = MESSAGES
+            if step.kind == COMPUTES:
+                does = COMPUTING
             if end > begun:
                 yield Span(rank, does, begun, end)
             now = end

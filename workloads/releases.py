@@ -170,7 +170,10 @@ def find_release(name: str, kind: str = "serving") -> Release:
                 f"is calibrated on runs of {release.kind}, and this is {kind}", source=name
             )
         return release
-    releases = shipped_releases() if kind == "serving" else {}
+    if kind == "serving":
+        releases = shipped_releases()
+    else:
+        releases = {}
     if not releases:
         raise DataError(
             f"unknown release {name!r}: of {kind} none is known but the file of your own "

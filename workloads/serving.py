@@ -140,8 +140,12 @@ def _too_fast(frame: pd.DataFrame) -> np.ndarray:
     limit = np.where(texts(frame, "variant") != "", REFUSED_FROM * _DRAFTED, REFUSED_FROM)
     devices = texts(frame, "device")
     for column, what, work in _FLOORS:
-        scale = 1.0 if column == "duration_us" else 1e3
-        unit = "µs" if column == "duration_us" else "ms"
+        scale = 1e3
+        if column == "duration_us":
+            scale = 1.0
+        unit = "ms"
+        if column == "duration_us":
+            unit = "µs"
         time = as_numbers(frame, column)
         least = bound_of(frame.assign(**work)).least_us / scale
         with np.errstate(all="ignore"):

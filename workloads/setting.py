@@ -247,7 +247,8 @@ def complete(given: Mapping[str, Any]) -> Setting:
         model = model_catalogue.find(stated["model"])
     else:
         model = None
-    if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
+    missing = [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]
+    if missing:
         raise ParameterError(missing[0], f"is needed to forecast {kind}", *missing[1:])
     assert model is not None
     if "tuning" in stated and kind != "training":
@@ -371,7 +372,9 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
     """
     ways = {name: getattr(setting, name) for name in ("tp", "pp", "dp", "cp") if name in stated}
     product = ways.get("tp", 1) * ways.get("pp", 1) * ways.get("dp", 1) * setting.cp
-    gpus = setting.gpus if "gpus" in stated else product
+    gpus = product
+    if "gpus" in stated:
+        gpus = setting.gpus
     if gpus % product:
         raise ParameterError(
             "gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}"

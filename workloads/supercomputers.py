@@ -369,7 +369,8 @@ def hpl(
             "them eight H100 come out 7.3 % high, El Capitan's MI300A 4.8 % high"
         )
         notes.append(remark("score-by-frontier", text, gpu=gpu.name))
-    if idle := gpus - grid[0] * grid[1]:
+    idle = gpus - grid[0] * grid[1]
+    if idle:
         text = f"the fastest grid, {grid[0]:,} by {grid[1]:,}, leaves {idle:,} of the devices idle"
         notes.append(remark("devices-idle", text, idle=idle, rows=grid[0], columns=grid[1]))
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
@@ -518,7 +519,8 @@ def kernel(
     >>> result.predicted / result.peak  # without losses and neighbours it is the bandwidth's
     1.0
     """
-    if (law := KERNELS.get(name)) is None:
+    law = KERNELS.get(name)
+    if law is None:
         raise ParameterError("name", f"must be one of {', '.join(KERNELS)}, got {name!r}")
     if number_format not in _WORDS:
         raise ParameterError(

@@ -105,7 +105,9 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
             continue
         size = weights * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
         seconds = float(collective_us(setting.gpu, "all_reduce", size, ranks, spread)) * US
-        times = micros if setting.zero == 3 else 1
+        times = 1
+        if setting.zero == 3:
+            times = micros
         part_seconds["gradients"] += seconds * times * (1.0 - PRIORS["hidden.gradients"].value)
     updated = trained
     if setting.zero:
@@ -174,7 +176,9 @@ def _micro(
             for times, size in zip((1.0, 2.0), PRIORS["bytes.score"].by.values(), strict=True)
         )
     inner = model.met_width
-    share = 1.0 / tp if setting.sequence_parallel else 1.0
+    share = 1.0
+    if setting.sequence_parallel:
+        share = 1.0 / tp
     activation = WIDE_BYTES * (3.0 if model.gated else 2.0) * inner / tp
     element = tokens * (PRIORS["bytes.norms"].value * model.hidden * share + activation) / bandwidth
     message = tokens * model.hidden * WIDE_BYTES

@@ -100,7 +100,9 @@ def _held(setting: Setting, how: str) -> TrainingMemory:
             return dense + expert
         return dense / replicas + expert / of_experts
 
-    trained = 0.0 if setting.lora else 1.0
+    trained = 1.0
+    if setting.lora:
+        trained = 0.0
     if setting.lora:
         bytes_of_weight = BITS[setting.dtype] / 8
     else:
@@ -209,7 +211,9 @@ def activation_bytes(setting: Setting) -> float:
     if setting.recompute == "full" and setting.recompute_layers is None:
         return stream
     narrow = BITS[setting.dtype] < BITS["bf16"] and not setting.lora
-    of_input = BITS[setting.dtype] / 8 if narrow else WIDE_BYTES
+    of_input = WIDE_BYTES
+    if narrow:
+        of_input = BITS[setting.dtype] / 8
     heads = model.heads * model.head_dim
     attention = WIDE_BYTES * (2.0 * heads + cached_per_token(model, 1))
     if narrow:

@@ -122,7 +122,8 @@ class ChosenFactor:
             self._z[s] = self.gradient_beyond[column] / length
         else:
             (v,) = self.orthogonal([column], s)
-            if (length := float(v @ v) ** 0.5) <= ALIASED:
+            length = float(v @ v) ** 0.5
+            if length <= ALIASED:
                 return False
             v /= length
             np.dot(self._At, v, out=row)
@@ -188,7 +189,8 @@ class ChosenFactor:
             self.t = self.inverse[:m, :m] @ z[:m]
             self.gradient = self.gradient + z[m:] @ Z
             self.lengths = self.lengths + np.einsum("zq,zq->q", Z, Z)
-        if (rss := self._total - float(z[:m] @ z[:m])) < _LOSS * self._total:
+        rss = self._total - float(z[:m] @ z[:m])
+        if rss < _LOSS * self._total:
             residual = self.residual()
             rss = float(residual @ residual)
         self.rss = rss
@@ -233,7 +235,8 @@ class NonNegativeForward:
         """Go on until that many columns are added; return False where no more lower the RSS."""
         while len(self.order) < steps:
             trials = _Trials(self._problem, self._chosen, self._limit)
-            if (best := trials.best()) is None:
+            best = trials.best()
+            if best is None:
                 return False
             self._add(best, trials.used_with(best))
             self.order.append(best - 1)

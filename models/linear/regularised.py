@@ -118,7 +118,10 @@ class Standardised:
                     break
                 low, high = (r, high) if gap > 0 else (low, r)
                 r += gap / (1.0 + solver.response(self.offset))
-                r = r if low < r < high else (low + high) / 2
+                if low < r < high:
+                    r = r
+                else:
+                    r = (low + high) / 2
             n_iter.append(steps)
             converged.append(settled and abs(gap) <= close)
             u[:, k] = solver.u
@@ -392,9 +395,11 @@ class ActiveSet:
         idle = 0
         least = self._objective(l1)
         while steps < max_steps and idle <= len(self.u):
-            if (column := self._strongest(l1, tol)) is not None:
+            column = self._strongest(l1, tol)
+            if column is not None:
                 steps += self._enter(column, l1)
-                if (objective := self._objective(l1)) < least - _ROUNDING * abs(least):
+                objective = self._objective(l1)
+                if objective < least - _ROUNDING * abs(least):
                     idle = 0
                 else:
                     idle = idle + 1
@@ -462,7 +467,9 @@ class ActiveSet:
 
     def _enter(self, column: int, l1: float) -> int:
         """Take a column in: raise it, the others following, until it pulls no more; return the number of steps."""
-        sign = 1.0 if self.pull[column] > 0 else -1.0
+        sign = -1.0
+        if self.pull[column] > 0:
+            sign = 1.0
         steps = 0
         while True:
             steps += 1
@@ -503,9 +510,13 @@ class ActiveSet:
         towards = here * direction < 0
         reach = np.full(k, np.inf)
         np.divide(-here, direction, out=reach, where=towards)
-        first = int(np.argmin(reach)) if k else -1
+        first = -1
+        if k:
+            first = int(np.argmin(reach))
         reached = k == 0 or reach[first] >= wanted
-        length = wanted if reached else float(reach[first])
+        length = wanted
+        if not reached:
+            length = float(reach[first])
         step = length * direction
         self.u[active] += step
         self.pull -= length * bent

@@ -223,7 +223,9 @@ class Stepwise(LinearRegressor):
         sizes, values = walk(path, self.direction, criterion, cap)
         columns = columns_after(path, self.direction, sizes.stop - 1)
         names = feature_names(self)
-        sign = "+" if self.direction == "forward" else "-"
+        sign = "-"
+        if self.direction == "forward":
+            sign = "+"
         self.steps_ = [f"{sign} {names[j]}" for j in path.order[sizes.start : sizes.stop - 1]]
         self.criterion_path_ = np.array(values)
         self.rss_path_ = np.array(path.rss[sizes.start : sizes.stop])
@@ -238,7 +240,8 @@ class Stepwise(LinearRegressor):
 
     def _check_parameters(self) -> None:
         for name, choices in (("base", BASES), ("direction", DIRECTIONS), ("criterion", CRITERIA)):
-            if (value := getattr(self, name)) not in choices:
+            value = getattr(self, name)
+            if value not in choices:
                 listed = ", ".join(repr(choice) for choice in choices)
                 raise ValueError(
                     f"parameter {name} of Stepwise must be one of {listed}, got {value!r}"
@@ -347,7 +350,10 @@ class GreedyPath:
         rss: float,
         floor: float,
     ) -> None:
-        self.columns = columns[:0] if largest else columns
+        if largest:
+            self.columns = columns[:0]
+        else:
+            self.columns = columns
         self.order = list[int]()
         self.rss = [max(rss, floor)]
         self._largest = largest
@@ -443,7 +449,8 @@ def backward_path(problem: Triangular, limit: int) -> GreedyPath:
     It begins from the columns that are no combination of those before them; where there are more
     than ``limit``, from the first ``limit`` that forward selection takes.
     """
-    if (columns := independent(problem.A, limit)) is None:
+    columns = independent(problem.A, limit)
+    if columns is None:
         forward = forward_path(problem)
         forward.reaches(limit)
         columns = np.sort(np.array(forward.order[:limit], dtype=int))
@@ -474,7 +481,8 @@ def independent(A: np.ndarray, limit: int) -> np.ndarray | None:
     Z = A.T.copy()
     kept = list[int]()
     for j in range(len(Z)):
-        if (length := float(np.linalg.norm(Z[j]))) > ALIASED:
+        length = float(np.linalg.norm(Z[j]))
+        if length > ALIASED:
             q = Z[j] / length
             Z[j + 1 :] -= np.outer(Z[j + 1 :] @ q, q)
             kept.append(j)

@@ -170,7 +170,8 @@ class Face:
         v = v - Q @ h
         again = v @ Q
         v -= Q @ again
-        if (length := float(np.sqrt(v @ v))) <= ALIASED:
+        length = float(np.sqrt(v @ v))
+        if length <= ALIASED:
             return False
         self._Q[:, m] = v / length
         self._R[:m, m] = h + again
@@ -242,7 +243,10 @@ def non_negative(
         free = np.ones(problem.A.shape[1], dtype=bool)
     else:
         free = allowed
-    t = _guess(problem, free) if start is None else start.copy()
+    if start is None:
+        t = _guess(problem, free)
+    else:
+        t = start.copy()
     face = Face(problem, np.flatnonzero(t > 0).tolist())
     t = settle(face, t)
     limit = optimal_limit(problem)

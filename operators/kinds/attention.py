@@ -283,7 +283,10 @@ def _attention(make: Operands, row: Row) -> Run:
     v = make.tensor(dtype, batch, kv_heads, seq_kv, dim_v)
     attend = make.torch.nn.functional.scaled_dot_product_attention
     grouped = {"enable_gqa": True}
-    options = grouped if kv_heads < heads else {}
+    if kv_heads < heads:
+        options = grouped
+    else:
+        options = {}
     return lambda: attend(q, k, v, is_causal=causal, **options)
 
 

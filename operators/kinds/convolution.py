@@ -183,7 +183,9 @@ def convolution(
             group_count = call.integer(groups)
         else:
             group_count = x.dims[1]
-        variant = "bias" if bias >= 0 and call.has(bias) else ""
+        variant = ""
+        if bias >= 0 and call.has(bias):
+            variant = "bias"
         window = [_per_axis(call, at, len(w.dims) - 2) for at in (stride, padding, dilation)]
         require(len(x.dims) == len(w.dims) and all(step > 0 for step in window[0]))
         axes = list(zip(x.dims[2:], w.dims[2:], *window, strict=True))
@@ -273,7 +275,9 @@ def _per_axis(call: Call, position: int, axes: int) -> list[int]:
 def _conv_layout(x: Tensor) -> str:
     """Return the layout of the activations; a 1-D convolution is a 2-D one of height 1."""
     channels_last = len(x.strides) > 2 and x.strides[1] == 1 and x.dims[1] > 1
-    plain = "NCDHW" if len(x.dims) == 5 else "NCHW"
+    plain = "NCHW"
+    if len(x.dims) == 5:
+        plain = "NCDHW"
     if channels_last:
         return plain.replace("C", "") + "C"
     return plain
@@ -322,7 +326,9 @@ def _convolution(make: Operands, row: Row) -> Run:
     direction = word(row, "direction")
     if variant not in ("", "bias") or (variant and direction != "F"):
         raise unknown(row, "variant", "bias, of direction F")
-    bias = make.tensor(dtype, c_out) if variant else None
+    bias = None
+    if variant:
+        bias = make.tensor(dtype, c_out)
     if direction == "F":
         if len(axes) == 2:
             forward = torch.nn.functional.conv2d
@@ -382,7 +388,9 @@ def _along_axes(
     side: str, meaning: str, default: float | None = None, example: int | None = None
 ) -> list[Dim]:
     """Return a dimension along depth, height and width; where it has no default it has one along depth, 1."""
-    least = 0 if side == "pad" else 1
+    least = 1
+    if side == "pad":
+        least = 0
     return [
         Dim(
             f"{side}_d",

@@ -219,9 +219,12 @@ def _one_operand(make: Operands, row: Row) -> Run:
     torch = make.torch
     x = matrix(make, row)
     scalar = {"addu": torch.add, "mulu": torch.mul, "divu": torch.div, "powu": torch.pow}
-    if (op := word(row, "op")) in scalar:
+    op = word(row, "op")
+    if op in scalar:
         call = scalar[op]
-        base = x.abs() if op == "powu" else x
+        base = x
+        if op == "powu":
+            base = x.abs()
         return lambda: call(base, 1.5)
     apply = {"relu": torch.relu, "tanh": torch.tanh, "gelu": torch.nn.functional.gelu}[op]
     return lambda: apply(x)
@@ -237,7 +240,9 @@ def _two_operands(make: Operands, row: Row) -> Run:
     else:
         of_variant(row, {"": None})
         call = {"mul": torch.mul, "div": torch.div, "pow": torch.pow}[op]
-    left = x.abs() if op == "pow" else x
+    left = x
+    if op == "pow":
+        left = x.abs()
     return lambda: call(left, other)
 
 

@@ -98,7 +98,8 @@ def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray
     """
     codes, words = coded(frame, "scale_block")
     present = np.unique(codes).tolist()
-    if unknown := sorted({str(words[code]) for code in present} - set(SCALES)):
+    unknown = sorted({str(words[code]) for code in present} - set(SCALES))
+    if unknown:
         raise DataError(
             f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}"
         )
@@ -145,12 +146,16 @@ def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Describe
     A stack times one matrix, be it expanded (stride 0), is one gemm of tall A; stacks otherwise are
     batched, and an A that the members of the stack share counts for each of them.
     """
-    rows = a.dims[-2] if len(a.dims) > 1 else 1
+    rows = 1
+    if len(a.dims) > 1:
+        rows = a.dims[-2]
     if len(b.dims) > 1:
         k = b.dims[-2]
         n = b.dims[-1]
     else:
-        k = b.dims[-1] if b.dims else 0
+        k = 0
+        if b.dims:
+            k = b.dims[-1]
         n = 1
     require(bool(a.dims) and bool(b.dims) and a.dims[-1] == k)
     batch = prod(broadcast(a.dims[:-2], b.dims[:-2]))
@@ -251,7 +256,9 @@ def _scale_block(a: Tensor, scale: Tensor) -> str:
 def cutlass_scaled_mm(call: Call) -> Described:
     """``_C::cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)`` of vLLM."""
     a = call.tensor(1)
-    variant = "bias" if call.has(5) else ""
+    variant = ""
+    if call.has(5):
+        variant = "bias"
     return {
         **_product(a, call.tensor(2), variant, call.tensor(0).dtype),
         "scale_block": _scale_block(a, call.tensor(3)),
@@ -292,7 +299,9 @@ def narrow_product(call: Call, block: str = "", packed: int = 1) -> Described:
     rows = prod(a.dims[:-1])
     columns = weight.dims[-1]
     layout = block
-    scale = call.tensor(2) if call.has(2) else None
+    scale = None
+    if call.has(2):
+        scale = call.tensor(2)
     if scale is not None and scale.numel > 0:
         layout = _serving_scales(a, rows, scale, block)
     out = "bf16"
@@ -404,7 +413,9 @@ def _gemm(make: Operands, row: Row) -> Run:
     torch = make.torch
     if variant not in ("", "bias"):
         raise unknown(row, "variant", "bias")
-    bias = make.tensor(dtype, n) if variant else None
+    bias = None
+    if variant:
+        bias = make.tensor(dtype, n)
     if (a_letter, b_letter) == ("N", "T"):
         linear = torch.nn.functional.linear
         weight = b.t()

@@ -30,15 +30,21 @@ from ..vector import ROW_WISE_SPREAD, VectorWork, vector_op, whole_rows
 def layer_norm(call: Call) -> Described:
     """``native_layer_norm(x, normalized_shape, weight, ...)``, ``rms_norm``; the weight has the shape if need be."""
     x = call.tensor(0)
-    weight = call.tensor(2) if call.has(2) else None
+    weight = None
+    if call.has(2):
+        weight = call.tensor(2)
     return _normalised("rms_norm" if "rms" in call.kind else "layer_norm", call, x, weight, 1)
 
 
 def layer_norm_backward(call: Call) -> Described:
     """``native_layer_norm_backward(dy, x, normalized_shape, mean, rstd, weight, ...)``; RMS norms have no mean."""
     rms = "rms" in call.kind
-    at = 4 if rms else 5
-    weight = call.tensor(at) if call.has(at) else None
+    at = 5
+    if rms:
+        at = 4
+    weight = None
+    if call.has(at):
+        weight = call.tensor(at)
     return _normalised(
         "rms_norm_backward" if rms else "layer_norm_backward", call, call.tensor(1), weight, 2
     )
@@ -144,10 +150,14 @@ def _norm(make: Operands, row: Row) -> Run:
     nn = make.torch.nn.functional
     dtype = only_format(row)
     affine = _affine(row)
-    weight = make.tensor(dtype, cols) if affine else None
+    weight = None
+    if affine:
+        weight = make.tensor(dtype, cols)
     if word(row, "op") == "rms_norm":
         return lambda: nn.rms_norm(x, (cols,), weight)
-    bias = make.tensor(dtype, cols) if affine else None
+    bias = None
+    if affine:
+        bias = make.tensor(dtype, cols)
     return lambda: nn.layer_norm(x, (cols,), weight, bias)
 
 
@@ -171,7 +181,9 @@ def _affine(row: Row) -> bool:
 
 
 def _op(name: str, work: VectorWork, *aliases: str, build: Builder | None = None) -> Op:
-    measured = Measured(build, "norm") if build else None
+    measured = None
+    if build:
+        measured = Measured(build, "norm")
     return vector_op(
         name,
         work,

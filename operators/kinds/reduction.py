@@ -64,7 +64,10 @@ def softmax(call: Call) -> Described:
     """``_softmax(x, dim, half_to_float)`` and ``softmax(x, dim, dtype)``, and their logarithms."""
     x = call.tensor(0)
     axes = axes_of(call.integers(1), len(x.dims))
-    words = ["log"] if "log" in call.kind else []
+    if "log" in call.kind:
+        words = ["log"]
+    else:
+        words = []
     out = "fp32"
     if call.text(2) != "True":
         out = call.dtype(2, x.dtype)
@@ -74,7 +77,10 @@ def softmax(call: Call) -> Described:
 def softmax_backward(call: Call) -> Described:
     """``_softmax_backward_data(grad, output, dim, input_dtype)``."""
     x = call.tensor(1)
-    words = ["log"] if "log" in call.kind else []
+    if "log" in call.kind:
+        words = ["log"]
+    else:
+        words = []
     return along(
         "softmax_backward", words, x, axes_of(call.integers(2), len(x.dims)), call.dtype(3, x.dtype)
     )
