@@ -27,9 +27,8 @@ from .errors import DataError, ParameterError, few
 from .remarks import visible, without_hidden
 from .staging import put_folder, staged
 
-if (
-    TYPE_CHECKING
-):  # what writes tables imports them: commands check where a result goes before they take the time
+# what writes tables imports them: commands check where a result goes before they take the time
+if TYPE_CHECKING:
     import pyarrow as pa
 
 READABLE: Final = (".parquet", ".csv")

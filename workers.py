@@ -420,9 +420,8 @@ class _Remote:
                 except TimeoutError:
                     if future.status == "error":  # of the task
                         raise
-                    if (
-                        future.status != "finished"
-                    ):  # lost with its worker after it was done, before it was fetched
+                    # lost with its worker after it was done, before it was fetched
+                    if future.status != "finished":
                         raise CancelledError(future.key) from None
                     limit *= 2
         except KilledWorker as error:

@@ -489,9 +489,10 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     Raises ParameterError: it predicts from a host, or something else than time, has a prior itself,
     or has seen the target's rows: errors on rows that it knows would say nothing of others.
     """
-    given = run
     if not isinstance(run, Run):
         given = load(run)
+    else:
+        given = run
     trained = given.trained
     recipe = trained.recipe
     if recipe.host is not None or trained.prior is not None:
@@ -521,9 +522,8 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
             "prior_run",
             f"must be a run over other devices than the target: {which} ({few(devices)})",
         )
-    if (
-        given._fresh is not None
-    ):  # with its probes, as a folder has it: the run that takes it is saved with both
+    # with its probes, as a folder has it: the run that takes it is saved with both
+    if given._fresh is not None:
         with TemporaryDirectory() as aside:
             given._fresh.save(Path(aside) / artifact.MODEL)
             trained = TrainedModel.read(Path(aside) / artifact.MODEL)

@@ -430,9 +430,8 @@ def scale_misses(
                 addresses.append(int(word, 0) if len(word) < 24 else int("-"))
             except ValueError:
                 why = "is no address, as in 0x7f00"
-                if (
-                    len(word) < 24 and word.isdecimal()
-                ):  # has leading zeros: %010d and %010x print alike
+                # has leading zeros: %010d and %010x print alike
+                if len(word) < 24 and word.isdecimal():
                     bare = word.lstrip("0")
                     why = (
                         f"is decimal or hexadecimal, and does not say which: write {bare} or "

@@ -248,9 +248,10 @@ def compare_laws(
     names = list(predictions)
     ape = 100 * np.abs(np.column_stack([predictions[name] for name in names]) / target[:, None] - 1)
     mape = ape.mean(axis=0)
-    units = campaigns
     if campaigns is None:
         units = groups
+    else:
+        units = campaigns
     draws = bootstrap(lambda rows: ape[rows].mean(axis=0), units, replicates=replicates, seed=seed)
     level = 1 - 2 * ALPHA
     count = effective_groups(units)

@@ -96,9 +96,10 @@ def paired_difference(
     """
     one = np.asarray(first, dtype=float)
     other = np.asarray(second, dtype=float)
-    units_of = campaigns
     if campaigns is None:
         units_of = groups
+    else:
+        units_of = campaigns
     _, code, sizes = np.unique(
         np.asarray(units_of).astype(str), return_inverse=True, return_counts=True
     )

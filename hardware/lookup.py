@@ -254,9 +254,8 @@ def _find_published(name: str) -> GPU:
         if len(same) > 1:
             raise UnknownGPUError(name, same, several=True)
         canonical = next(iter(same), None)
-    if (
-        canonical is None
-    ):  # those that begin with the name, else those spelled most alike; five at most
+    # those that begin with the name, else those spelled most alike; five at most
+    if canonical is None:
         bare = _bare(plain)
         of_name = [
             gpu.name for gpu in all_gpus() if bare and _plain(gpu.name).startswith(f"{bare} ")

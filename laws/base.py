@@ -88,9 +88,10 @@ def overheads_of(
 
     ``overheads`` are by vendor, `OVERHEADS` by default.
     """
-    by_vendor = overheads
     if overheads is None:
         by_vendor = OVERHEADS
+    else:
+        by_vendor = overheads
     ours = by_vendor.get(host.vendor)
     others = by_vendor.get(target.vendor)
     return ours or others or _NONE, others or ours or _NONE

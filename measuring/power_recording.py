@@ -175,9 +175,10 @@ def record(
     """
     if logger not in INTERVAL_US:
         raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")
-    interval = window_us
     if window_us is None:
         interval = INTERVAL_US[logger]
+    else:
+        interval = window_us
     if not 0 < interval < math.inf:
         raise ParameterError("window_us", f"must be above 0, got {interval:g}")
     if logger == SIMULATED and device is not None:

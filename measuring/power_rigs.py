@@ -311,9 +311,8 @@ class TorchRig:
         """Make kernels ready; see `Rig.use`."""
         calls = dict[int, Call]()
         for row, repeats in kernels:
-            if (
-                id(row) not in calls
-            ):  # a kernel that comes several times in turn has its operands once
+            # a kernel that comes several times in turn has its operands once
+            if id(row) not in calls:
                 calls[id(row)] = self._call(row, repeats, alone=len(kernels) == 1)
         self._calls = [calls[id(row)] for row, _ in kernels]
 

@@ -159,9 +159,10 @@ class Call:
     def integers(self, position: int) -> list[int]:
         """Return a list of integers, written ``[1, 1]`` or ``1``."""
         parsed = _literal(self.word(position))
-        listed = parsed
         if not isinstance(parsed, list):
             listed = [parsed]
+        else:
+            listed = parsed
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in listed):
             raise NotToldError
         return listed

@@ -299,9 +299,8 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
             document, place = decoder.raw_decode(content, place)
         except json.JSONDecodeError as error:
             brackets = sum((letter in "[{") - (letter in "]}") for letter in content[place:])
-            if (
-                entries and brackets > 0
-            ):  # the last document breaks off: more are opened than closed
+            # the last document breaks off: more are opened than closed
+            if entries and brackets > 0:
                 cut = 1
                 break
             raise DataError(

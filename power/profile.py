@@ -618,9 +618,10 @@ def profile_kernel(
     components_logged = [str(one) for one in measured.power_w.columns]
     if kernel is None and len(names) > 1:
         raise ParameterError("kernel", f"must be given: the executions are of {few(names)}")
-    name = kernel
     if kernel is None:
         name = names[0]
+    else:
+        name = kernel
     if name not in names:
         raise ParameterError(
             "kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}"
@@ -642,9 +643,8 @@ def profile_kernel(
         rank=rank,
     )
     step_us = measured.step_ns / 1e3
-    if (
-        step_us > runs.kernel_us / LEAST_CELLS
-    ):  # nobody knows when in the kernel's time a reading fell
+    # nobody knows when in the kernel's time a reading fell
+    if step_us > runs.kernel_us / LEAST_CELLS:
         launches = math.ceil(LEAST_CELLS * step_us / runs.kernel_us)
         raise DataError(
             f"time stamps of the power log are multiples of {step_us:g} µs, over 1/{LEAST_CELLS} "
@@ -652,9 +652,10 @@ def profile_kernel(
             f"{runs.kernel_us:.4g} µs: log finer ones, or time {launches} launches back to back "
             "as one execution"
         )
-    window = window_us
     if window_us is None:
         window = measured.interval_us
+    else:
+        window = window_us
     stitched = stitch(
         measured,
         rows,
@@ -793,9 +794,8 @@ def _energy(
     freed = energy(*pauses.running_w(power_w, read_w))
     if not pauses.correctable:  # the idle power lies between nothing and what was read
         return replace(freed, upper_j=freed.upper_j / (1 - pauses.share))
-    if (
-        stitched.equations is None and pauses.share
-    ):  # the window is a guess: it may have seen no pauses
+    # the window is a guess: it may have seen no pauses
+    if stitched.equations is None and pauses.share:
         return replace(freed, lower_j=float(np.minimum(freed.lower_j, energy(read_w, 0.0).lower_j)))
     return freed
 

@@ -132,9 +132,10 @@ def write_chrome(
             )
     if (duration_ns < 0).any():
         raise ValueError("a projected duration is negative")
-    call_table = calls
     if calls is None:
         call_table = empty_calls()
+    else:
+        call_table = calls
     starts = (start_ns, activities["start_ns"].to_numpy(), call_table["start_ns"].to_numpy())
     base_ns = min((int(values.min()) for values in starts if len(values)), default=0)
     header = {

@@ -791,9 +791,8 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
     doubts = [doubts_of(trace, label) for label, trace in traces]
     interval = None
     whole = not any(each.reach for each in doubts)
-    if (
-        whole and per_step and min(map(len, sums)) >= _REPEATS and any(map(np.ptp, sums))
-    ):  # Welch's, of the means of steps
+    # Welch's, of the means of steps
+    if whole and per_step and min(map(len, sums)) >= _REPEATS and any(map(np.ptp, sums)):
         welch = stats.ttest_ind(sums[1], sums[0], equal_var=False).confidence_interval(LEVEL)
         interval = float(welch.low), float(welch.high)
     notes = tuple(note for each in doubts for note in each.remarks)

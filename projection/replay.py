@@ -134,7 +134,7 @@ class Player:
         self.pace = pace
         # of the time of `pace`, shape (n_samples, 1)
         if paces is None:
-            self.more = None
+            self.more: FloatArray | None = None
         else:
             self.more = paces - 1.0
         samples = len(durations)

@@ -627,9 +627,8 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
         )
     for at, one in enumerate(kernels):
         name = one.kernel
-        if (
-            len(name) > _LONGEST
-        ):  # the middle goes: kernels differ in what they are, and in the size, which is last
+        # the middle goes: kernels differ in what they are, and in the size, which is last
+        if len(name) > _LONGEST:
             name = f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"
         figure.add_annotation(
             x=0,

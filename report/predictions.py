@@ -86,7 +86,7 @@ class Identity:
 
     def of(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of some of the rows."""
-        columns = {}
+        columns: dict[str, pd.Series] = {}
         for name in (name for name in self._wanted if name in self._filled):
             if name in rows:
                 column = rows[name]

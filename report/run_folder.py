@@ -21,9 +21,8 @@ from ..errors import ArtifactError, DataError, few
 from ..output import SCHEMA, check_folder, check_unread, overwriting, whole_folder
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
-if (
-    TYPE_CHECKING
-):  # a command checks the place of its run before it takes the time to import what trains
+# a command checks the place of its run before it takes the time to import what trains
+if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 

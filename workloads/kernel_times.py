@@ -242,9 +242,8 @@ def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]
         )
     keys = [texts(whole, name).astype(object) for name in words]
     keys += [values for name, values in numbers.items() if name not in along]
-    if (
-        op.name == "collective"
-    ):  # "all_reduce vllm_graph" is an all-reduce; "all_to_all_v dispatch" is one of a kind
+    # "all_reduce vllm_graph" is an all-reduce; "all_to_all_v dispatch" is one of a kind
+    if op.name == "collective":
         first = [
             str(word).lower().split(" ")[0].replace("_", "") for word in texts(whole, "variant")
         ]

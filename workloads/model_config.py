@@ -794,9 +794,8 @@ def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attenti
         types = None
     if types:
         config.fields.asked |= {"index_skip_topk_offset", "index_topk_freq", "index_topk_pattern"}
-    if (
-        types and (full_count := types.count("full")) < count
-    ):  # the others look where the last of these did
+    # the others look where the last of these did
+    if types and (full_count := types.count("full")) < count:
         others = replace(attention, layers=count - full_count, index_heads=0, index_dim=0)
         return [replace(attention, layers=full_count), others]
     return [attention]
@@ -1114,9 +1113,8 @@ def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], M
     if not experts:
         if any(key in stated for key in _EXPERTS):  # there are 0 of them
             stated.asked |= {*_VISITED, "moe_intermediate_size"}
-        if (
-            config.kind == "granitemoehybrid"
-        ):  # without experts its layers have the shared part alone
+        # without experts its layers have the shared part alone
+        if config.kind == "granitemoehybrid":
             width = number("shared_intermediate_size", default=width)
         return (Dense(layers=layers, width=width),), None
     with_experts = [bool(one) for one in _experts_by_layer(config, layers)]

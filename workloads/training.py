@@ -77,9 +77,8 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
         (head + tokens * width * 12.0 / (bandwidth * 1e3)) * US / setting.pp
     )
     part_seconds["pipeline"] = 0.0
-    if (
-        setting.pp > 1
-    ):  # the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages
+    # the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages
+    if setting.pp > 1:
         bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
         size = setting.micro_batch * setting.seq_len * hidden * WIDE_BYTES / setting.tp
         sent = _sent(setting, size, setting.tp * setting.pp)
