@@ -130,8 +130,6 @@ class Score:
         middle = float(np.median(errors))
         if "lower" in rows:
             coverage = share_inside(rows)
-        else:
-            coverage = coverage
         return cls(len(rows), mean, middle, inlier_ratios(errors), finite(order), coverage)
 
 

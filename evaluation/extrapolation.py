@@ -330,8 +330,6 @@ def learn_beyond(
     """
     if within is None:
         within = np.ones(len(dataset), dtype=bool)
-    else:
-        within = within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
     if scale is None:
         near = np.ones(some.sum())

@@ -8,6 +8,7 @@ their fit has not seen.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -86,36 +87,47 @@ def _fit(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> tuple[float, float]
     """Return the least-squares slope of v on u and the larger of its CR1 and jackknife standard errors."""
     # centred, so that the fit is as good for times far from 1 µs as for times around it
     design = np.column_stack([np.ones(len(u)), u - u.mean()])
-    result = OLS(v - v.mean(), design).fit(
-        cov_type="cluster", cov_kwds={"groups": codes}, use_t=True
-    )
-    return float(result.params[1]), max(
-        float(result.bse[1]), _jackknife_error(u - u.mean(), v - v.mean(), codes)
-    )
+    model = OLS(v - v.mean(), design)
+    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
+    jackknife = _jackknife_error(u - u.mean(), v - v.mean(), codes)
+    return float(fitted.params[1]), max(float(fitted.bse[1]), jackknife)
 
 
 def _jackknife_error(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> float:
     """Return sqrt((G-1)/G · Σ (s₋g - s)²), s₋g the slope without group g; infinite where one of them is undefined."""
-    n, su, sv, suu, suv = (
-        np.bincount(codes, weights) for weights in (np.ones(len(u)), u, v, u * u, u * v)
+    sums = _Sums(
+        np.bincount(codes),
+        np.bincount(codes, u),
+        np.bincount(codes, v),
+        np.bincount(codes, u * u),
+        np.bincount(codes, u * v),
     )
-    slopes, spread = _slope(
-        n.sum() - n, su.sum() - su, sv.sum() - sv, suu.sum() - suu, suv.sum() - suv
-    )
-    if np.any(spread <= 1e-12 * suu.sum()):
+    total = _Sums(*(by_group.sum() for by_group in sums))
+    without = _Sums(*(every - by_group for every, by_group in zip(total, sums, strict=True)))
+    slopes, spread = _slope(without)
+    if np.any(spread <= 1e-12 * total.uu):
         return float("inf")
-    total, _ = _slope(n.sum(), su.sum(), sv.sum(), suu.sum(), suv.sum())
-    groups = len(n)
-    return float(np.sqrt((groups - 1) / groups * np.sum((slopes - total) ** 2)))
+    slope, _ = _slope(total)
+    groups = len(sums.n)
+    return float(np.sqrt((groups - 1) / groups * np.sum((slopes - slope) ** 2)))
 
 
-def _slope(
-    n: np.ndarray, su: np.ndarray, sv: np.ndarray, suu: np.ndarray, suv: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+class _Sums(NamedTuple):
+    """The sums that a line is fitted from: the number of points, and sums of u, v, u² and u v."""
+
+    n: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    uu: np.ndarray
+    uv: np.ndarray
+
+
+def _slope(sums: _Sums) -> tuple[np.ndarray, np.ndarray]:
     """Return the least-squares slope from sums, and the centred sum of squares it divides by (0 where undefined)."""
-    spread = suu - su * su / n
-    covariance = suv - su * sv / n
-    return np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 0), spread
+    spread = sums.uu - sums.u * sums.u / sums.n
+    covariance = sums.uv - sums.u * sums.v / sums.n
+    slope = np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 0)
+    return slope, spread
 
 
 def p_value_of(distance: float, error: float, df: int) -> float:
@@ -169,8 +181,6 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
     robust = group_quantile(np.abs(logs), MOST_ROWS, codes) / z
     if robust > 0:
         logs = np.clip(logs, -3 * robust, 3 * robust)
-    else:
-        logs = logs
     means = np.bincount(codes, logs) / sizes
     free = max(len(logs) - len(sizes), 1)
     within = float(np.sum((logs - means[codes]) ** 2)) / free
@@ -179,8 +189,9 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
     limit = (np.log1p(margin) / z) ** 2 + min(within, NOISE**2)
     if between + inner == 0:
         return 0.0, float(len(sizes) - 1)
-    freedom = (between + inner) ** 2 / (between**2 / (len(sizes) - 1) + inner**2 / free)
-    return (between + inner) / float(limit), freedom
+    variance = between + inner
+    doubt = between**2 / (len(sizes) - 1) + inner**2 / free
+    return variance / float(limit), variance**2 / doubt
 
 
 def group_quantile(values: np.ndarray, share: float, groups: np.ndarray) -> float:
@@ -188,7 +199,8 @@ def group_quantile(values: np.ndarray, share: float, groups: np.ndarray) -> floa
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(values, kind="stable")
     weights = 1 / sizes[codes][order]
-    return float(np.interp(share, (np.cumsum(weights) - weights / 2) / len(sizes), values[order]))
+    places = (np.cumsum(weights) - weights / 2) / len(sizes)
+    return float(np.interp(share, places, values[order]))
 
 
 HOST = "host"
@@ -246,7 +258,8 @@ def compare_laws(
         predictions[name] = _out_of_fold(model, X, target, fold)
         parameters[name] = _parameters(clone(model).fit(X, target), quantity(metric).suffix)
     names = list(predictions)
-    ape = 100 * np.abs(np.column_stack([predictions[name] for name in names]) / target[:, None] - 1)
+    predicted = np.column_stack([predictions[name] for name in names])
+    ape = 100 * np.abs(predicted / target[:, None] - 1)
     mape = ape.mean(axis=0)
     if campaigns is None:
         units = groups
@@ -257,15 +270,18 @@ def compare_laws(
     count = effective_groups(units)
     lower, upper = percentile_interval(draws, count, level=level)
     tied = tied_with_best(ape, np.unique(units, return_inverse=True)[1])
-    return tuple(
-        Explanation(
-            law=names[j],
-            mape=Interval(float(mape[j]), float(lower[j]), float(upper[j]), level),
-            as_good_as_best=bool(tied[j]),
-            parameters=parameters[names[j]],
+    explanations = []
+    for law in np.argsort(mape, kind="stable"):
+        error = Interval(float(mape[law]), float(lower[law]), float(upper[law]), level)
+        explanations.append(
+            Explanation(
+                law=names[law],
+                mape=error,
+                as_good_as_best=bool(tied[law]),
+                parameters=parameters[names[law]],
+            )
         )
-        for j in np.argsort(mape, kind="stable")
-    )
+    return tuple(explanations)
 
 
 def _out_of_fold(
@@ -275,7 +291,8 @@ def _out_of_fold(
     predicted = np.empty(len(y))
     for k in np.unique(fold):
         held_out = fold == k
-        predicted[held_out] = clone(model).fit(X[~held_out], y[~held_out]).predict(X[held_out])
+        fitted = clone(model).fit(X[~held_out], y[~held_out])
+        predicted[held_out] = fitted.predict(X[held_out])
     return predicted
 
 

@@ -28,7 +28,9 @@ class Part:
 
     kind: str
     name: str  # of the member or column, or the class of the model
-    value: float  # what the part says, in the unit of the prediction; of a residual what base and residual say together
+    # what the part says, in the unit of the prediction; of a residual what base and residual say
+    # together
+    value: float
     weight: float | None = None  # of a member, and of a shape model that is one
     factor: float | None = None  # of a residual: together over base
     depth: int = 0  # how deep it lies in what it is a part of
@@ -47,51 +49,57 @@ def parts_of(model: Any, X: pd.DataFrame) -> list[Part]:
 
 def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
     if isinstance(model, PrecisionTransfer):
-        weight, shape, second = (float(one[0]) for one in model.mixed(X))
-        yield Part("shape", type(model.shape_model_).__name__, float(np.exp(shape)), weight=weight)
-        yield Part(
-            "member", type(model.regressor_).__name__, float(np.exp(second)), weight=1 - weight
-        )
-        seen = model.with_shape(X.to_numpy(dtype=np.float64), np.exp([shape]))
-        yield from _deeper(_parts(model.regressor_, seen) if _composed(model.regressor_) else ())
+        yield from _of_precision_transfer(model, X)
     elif isinstance(model, Transfer):
         values = X.to_numpy(dtype=np.float64)
         shape_time = np.asarray(model.shape_model_.predict(model.shapes(values)))
-        yield Part("shape", type(model.shape_model_).__name__, float(shape_time[0]))
+        yield Part("shape", _class(model.shape_model_), float(shape_time[0]))
         yield from _parts(model.regressor_, model.with_shape(values, shape_time))
     elif isinstance(model, GeometricStack):
         shares = {name: weight for name, weight in model.weights_.items() if weight > 0}
-        for (name, weight), inner in zip(shares.items(), model.parts_, strict=True):
-            yield Part("member", name, _value(inner, X), weight=weight)
-            yield from _deeper(_parts(inner, X) if _composed(inner) else ())
+        for (name, weight), member in zip(shares.items(), model.parts_, strict=True):
+            yield Part("member", name, _value(member, X), weight=weight)
+            yield from _inner(member, X)
     elif isinstance(model, LogResidual):
         base = _value(model.base_, X)
         together = _value(model, X)
-        yield Part("base", type(model.base_).__name__, base)
-        yield from _deeper(_parts(model.base_, X) if _composed(model.base_) else ())
-        yield Part("residual", type(model.learner_).__name__, together, factor=together / base)
+        yield Part("base", _class(model.base_), base)
+        yield from _inner(model.base_, X)
+        yield Part("residual", _class(model.learner_), together, factor=together / base)
     elif isinstance(model, AdditiveTime):
         names, terms = model.contributions(X)
-        yield from (
-            Part("term", name, value)
-            for name, value in zip(names, terms[0].tolist(), strict=True)
-            if value
-        )
+        for name, value in zip(names, terms[0].tolist(), strict=True):
+            if value:
+                yield Part("term", name, value)
     elif isinstance(model, CrossFitted):
-        yield from (
-            Part("member", f"without fold {fold}", _value(one, X), 1 / len(model.members_))
-            for fold, one in enumerate(model.members_, 1)
-        )
+        weight = 1 / len(model.members_)
+        for fold, member in enumerate(model.members_, 1):
+            yield Part("member", f"without fold {fold}", _value(member, X), weight)
     else:
-        yield Part("model", type(model).__name__, _value(model, X))
+        yield Part("model", _class(model), _value(model, X))
 
 
-def _composed(model: Any) -> bool:
-    return isinstance(model, Transfer | GeometricStack | LogResidual | AdditiveTime)
+def _of_precision_transfer(model: PrecisionTransfer, X: pd.DataFrame) -> Iterator[Part]:
+    weights, logs_of_shape, logs_of_regressor = model.mixed(X)
+    weight = float(weights[0])
+    shape_time = float(np.exp(float(logs_of_shape[0])))
+    other_time = float(np.exp(float(logs_of_regressor[0])))
+    yield Part("shape", _class(model.shape_model_), shape_time, weight=weight)
+    yield Part("member", _class(model.regressor_), other_time, weight=1 - weight)
+    values = X.to_numpy(dtype=np.float64)
+    seen = model.with_shape(values, np.exp([float(logs_of_shape[0])]))
+    yield from _inner(model.regressor_, seen)
 
 
-def _deeper(parts: Any) -> Iterator[Part]:
-    yield from (replace(part, depth=part.depth + 1) for part in parts)
+def _inner(model: Any, X: pd.DataFrame) -> Iterator[Part]:
+    """Yield the parts of a model that is a part itself, one deeper; none of a model that is not taken apart."""
+    if isinstance(model, Transfer | GeometricStack | LogResidual | AdditiveTime):
+        for part in _parts(model, X):
+            yield replace(part, depth=part.depth + 1)
+
+
+def _class(model: Any) -> str:
+    return type(model).__name__
 
 
 def _value(model: Any, X: pd.DataFrame) -> float:

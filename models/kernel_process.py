@@ -57,10 +57,12 @@ class KernelProcess:
         standard = (inputs - self.means) / self.scales
         between = _covariance(standard, self.inputs, self.settings)
         solved = np.linalg.solve(self.root, between.T)
-        prior_variance = np.exp(2 * self.settings[-2]) + np.exp(2 * self.settings[-1])
-        prior_variance = prior_variance + _LAW_VARIANCE * (1.0 + (standard**2).sum(axis=1))
-        variance = np.maximum(prior_variance - (solved**2).sum(axis=0), 1e-9)
-        return between @ self.weights + self.middle, np.sqrt(variance)
+        variance = np.exp(2 * self.settings[-2]) + np.exp(2 * self.settings[-1])
+        of_law = _LAW_VARIANCE * (1.0 + (standard**2).sum(axis=1))
+        learnt = (solved**2).sum(axis=0)
+        left = np.maximum(variance + of_law - learnt, 1e-9)
+        mean = between @ self.weights + self.middle
+        return mean, np.sqrt(left)
 
 
 def fit_process(
@@ -79,7 +81,8 @@ def fit_process(
     if settings is None:
         settings = _searched(standard, rest)
     root = np.linalg.cholesky(_noisy(standard, settings)).astype(np.float64)
-    weights = np.linalg.solve(root.T, np.linalg.solve(root, rest)).astype(np.float64)
+    whitened = np.linalg.solve(root, rest)
+    weights = np.linalg.solve(root.T, whitened).astype(np.float64)
     return KernelProcess(settings, means, scales, standard, middle, root, weights)
 
 
@@ -116,9 +119,11 @@ def _searched(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
         except np.linalg.LinAlgError:
             return 1e9
         solved = np.linalg.solve(root, outputs)
-        prior = (((settings[:-2] - _LENGTH) / _LENGTH_SPREAD) ** 2).sum()
+        log_root = np.log(np.diag(root)).sum()
+        lengths_off = (settings[:-2] - _LENGTH) / _LENGTH_SPREAD
+        prior = (lengths_off**2).sum()
         prior += (settings[-1] - _NOISE) ** 2
-        return float(0.5 * solved @ solved + np.log(np.diag(root)).sum() + 0.5 * prior)
+        return float(0.5 * solved @ solved + log_root + 0.5 * prior)
 
     start = np.r_[np.full(inputs.shape[1], _LENGTH), np.log(0.15), np.log(0.02)]
     optimum = minimize(loss, start, method="L-BFGS-B", options={"maxiter": _ROUNDS})
@@ -126,7 +131,8 @@ def _searched(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
 
 
 def _noisy(inputs: FloatArray, settings: FloatArray) -> FloatArray:
-    return _covariance(inputs, inputs, settings) + np.exp(2 * settings[-1]) * np.eye(len(inputs))
+    noise = np.exp(2 * settings[-1]) * np.eye(len(inputs))
+    return _covariance(inputs, inputs, settings) + noise
 
 
 def _covariance(one: FloatArray, other: FloatArray, settings: FloatArray) -> FloatArray:
@@ -134,7 +140,8 @@ def _covariance(one: FloatArray, other: FloatArray, settings: FloatArray) -> Flo
     lengths = np.exp(settings[:-2])
     squares = np.zeros((len(one), len(other)))
     for column, length in enumerate(lengths):
-        squares += ((one[:, column, None] - other[None, :, column]) / length) ** 2
+        apart = one[:, column, None] - other[None, :, column]
+        squares += (apart / length) ** 2
     distance = np.sqrt(5.0 * squares)
     smooth = (1.0 + distance + distance**2 / 3.0) * np.exp(-distance)
     law = _LAW_VARIANCE * (1.0 + one @ other.T)

@@ -82,10 +82,14 @@ class Corrected(PositiveRegressor):
         self.places_ = [names.index(name) for name in self.columns]
         logs, values = self._parts(X)
         self.centre_ = values.mean(axis=0)
-        self.scale_ = np.where((spread := values.std(axis=0)) > 1e-12, spread, np.inf)
-        Z = np.column_stack([np.ones(len(y)), (values - self.centre_) / self.scale_])  # n x (p + 1)
-        shrunk = np.diag([0.0, *np.full(values.shape[1], float(self.penalty))])
-        self.coef_ = np.linalg.solve(Z.T @ Z + shrunk, Z.T @ (np.log(y) - logs))
+        spread = values.std(axis=0)
+        self.scale_ = np.where(spread > 1e-12, spread, np.inf)
+        standard = (values - self.centre_) / self.scale_
+        Z = np.column_stack([np.ones(len(y)), standard])  # n x (p + 1)
+        penalties = np.full(values.shape[1], float(self.penalty))
+        shrunk = np.diag([0.0, *penalties])
+        residuals = np.log(y) - logs
+        self.coef_ = np.linalg.solve(Z.T @ Z + shrunk, Z.T @ residuals)
         self.selected_features_ = [names[place] for place in (self.place_, *self.places_)]
         return self
 
@@ -147,23 +151,24 @@ class Smooth(RegressorMixin, BaseEstimator):
         self.offset_ = float(np.median(y))
         self.rows_ = X - self.centre_
         best = -np.inf
-        spreads, noises = (
-            grid.ravel()[:, None] ** 2 for grid in np.meshgrid(self.SPREADS, self.NOISES)
-        )
-        liked = (
-            -((np.log(spreads / 0.3**2) / 1.6) ** 2 + (np.log(noises / 0.07**2) / 1.4) ** 2)[:, 0]
-            / 2
-        )
+        spread_grid, noise_grid = np.meshgrid(self.SPREADS, self.NOISES)
+        spreads = spread_grid.ravel()[:, None] ** 2
+        noises = noise_grid.ravel()[:, None] ** 2
+        spread_off = np.log(spreads / 0.3**2) / 1.6
+        noise_off = np.log(noises / 0.07**2) / 1.4
+        log_prior = -(spread_off**2 + noise_off**2)[:, 0] / 2
         for length in self.LENGTHS:
             for slope in self.SLOPES:
-                values, vectors = np.linalg.eigh(self._covariance(self.rows_, length, slope))
+                covariance = self._covariance(self.rows_, length, slope)
+                values, vectors = np.linalg.eigh(covariance)
                 turned = vectors.T @ (y - self.offset_)
                 # (n_spreads * n_noises) x n_samples
                 variances = spreads * np.maximum(values, 0.0) + noises
-                evidence = -(turned**2 / variances + np.log(variances)).sum(axis=1) / 2 + liked
+                misfit = turned**2 / variances + np.log(variances)
+                evidence = -misfit.sum(axis=1) / 2 + log_prior
                 evidence -= (np.log(length / 6.0) / 0.7) ** 2 / 2
                 at = int(np.argmax(evidence))
-                if at >= 0 and evidence[at] > best:
+                if evidence[at] > best:
                     best = evidence[at]
                     self.length_ = length
                     self.slope_ = slope
@@ -177,10 +182,12 @@ class Smooth(RegressorMixin, BaseEstimator):
         return self.offset_ + self._covariance(Z, self.length_, self.slope_) @ self.coef_
 
     def _covariance(self, Z: np.ndarray, length: float, slope: float) -> np.ndarray:
-        """Return the covariance with the trained rows over s², shape (n_samples, n_known)."""
+        """Return the covariance with the trained rows over s², shape (n_samples, n_trained)."""
         products = Z @ self.rows_.T
-        squares = (Z**2).sum(axis=1)[:, None] + (self.rows_**2).sum(axis=1) - 2 * products
-        return 4.0 + np.exp(-np.maximum(squares, 0.0) / (2 * length**2)) + slope * products
+        norms = (Z**2).sum(axis=1)[:, None]
+        squares = norms + (self.rows_**2).sum(axis=1) - 2 * products
+        smooth = np.exp(-np.maximum(squares, 0.0) / (2 * length**2))
+        return 4.0 + smooth + slope * products
 
 
 class Pooled(GeometricStack):
@@ -200,8 +207,7 @@ class Pooled(GeometricStack):
     def _learnt(self, logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
         count = len(log_y)
         errors = np.abs(logs - log_y[:, None]).sum(axis=0)
-        evidence = (
-            -self.POWER * count * np.log((self.ROWS * self.ERROR + errors) / (self.ROWS + count))
-        )
+        mean_error = (self.ROWS * self.ERROR + errors) / (self.ROWS + count)
+        evidence = -self.POWER * count * np.log(mean_error)
         weights = np.exp(evidence - evidence.max())
         return weights / weights.sum()

@@ -366,9 +366,7 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
         if curve.sizes[0] < one.after and one.before < curve.sizes[-1]
     )
     steps = [curve.sizes >= cliff.after for cliff in crossed if curve.scenario == STRONG]
-    if len(steps) < len(u) - 2:
-        steps = steps
-    else:
+    if len(steps) >= len(u) - 2:
         steps = []
     exponent, error = _growth(u, v, np.array(steps, dtype=np.float64).reshape(-1, len(u)))
     freedom = len(u) - 2 - len(steps)

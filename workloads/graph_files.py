@@ -258,9 +258,7 @@ class _Tree:
             if above >= 0:
                 of = owner[above]
             for one in reversed(way):
-                if of >= 0:
-                    of = of
-                elif has_work[one]:
+                if of < 0 and has_work[one]:
                     of = one
                 else:
                     of = -1

@@ -204,8 +204,6 @@ def _of_table(name: str) -> Architecture:
     table = _table(name)
     if "like" in table:
         table = _table(table["like"]) | table
-    else:
-        table = table
     if "latent" in table:
         latent = Latent(**table["latent"])
     else:

@@ -380,9 +380,7 @@ class _Config:
     @classmethod
     def of(cls, config: Mapping[str, Any], name: str) -> _Config:
         whole = config.get("thinker_config")
-        if isinstance(whole, Mapping):
-            whole = whole
-        else:
+        if not isinstance(whole, Mapping):
             whole = config
         part = next((whole[key] for key in _LANGUAGE if isinstance(whole.get(key), Mapping)), None)
         title = name or str(config.get("_name_or_path") or config.get("model_type") or "the model")

@@ -21,7 +21,8 @@ _ROOM = 32  # rows made room for at first
 _LONG = 1e-3
 """From this squared length on, less the projection on others, a column enters by the products of the columns alone."""
 
-_LOSS = 1e-3  # the RSS is computed from the residuals once this is left of it: subtraction has cost three digits then
+# the RSS is computed from the residuals once this is left of it: subtraction has cost three digits
+_LOSS = 1e-3
 
 
 class ChosenFactor:
@@ -73,9 +74,9 @@ class ChosenFactor:
             self.start(used, [j for j in (*self.columns, *self.parked) if j not in used])
             return
         if len(used) < len(self.columns):
-            self._arrange(
-                [j for j in self.columns if j in used] + [j for j in self.columns if j not in used]
-            )
+            kept = [j for j in self.columns if j in used]
+            held = [j for j in self.columns if j not in used]
+            self._arrange(kept + held)
         self.used = len(used)
         self._measure()
 
@@ -102,7 +103,8 @@ class ChosenFactor:
         inverse = self._inverse[:size, :size]
         off = self._At[columns]
         for _ in range(3):  # a pass leaves the rounding error of the one before times that of R^-1
-            off = off - (((off @ chosen.T) @ inverse) @ inverse.T) @ chosen
+            coefficients = ((off @ chosen.T) @ inverse) @ inverse.T
+            off = off - coefficients @ chosen
         return off
 
     def _enter(self, column: int) -> bool:
@@ -149,7 +151,8 @@ class ChosenFactor:
         self.inverse = self._inverse[:s, :s]
 
     def _make_room(self, size: int) -> None:
-        if size > (room := len(self._z)):
+        room = len(self._z)
+        if size > room:
             rows = self._rows
             z = self._z
             R = self._R
@@ -173,7 +176,8 @@ class ChosenFactor:
         G = dorgqr(factored, tau)[0]
         self._R[first:s, first:s] = G.T @ self._R[first:s, order]
         self._R[:first, first:s] = self._R[:first, order]
-        self._rows[first:s], self._z[first:s] = G.T @ self._rows[first:s], G.T @ self._z[first:s]
+        self._rows[first:s] = G.T @ self._rows[first:s]
+        self._z[first:s] = G.T @ self._z[first:s]
         self._inverse[:s, :s] = dtrtri(self._R[:s, :s])[0]
         self.columns = columns
 
@@ -224,11 +228,10 @@ class NonNegativeForward:
         self.order = list[int]()
         self._problem = problem
         self._limit = optimal_limit(problem)
-        intercept = [0]
-        positive = problem.A[:, 0] @ problem.b > 0
-        self._chosen = ChosenFactor(
-            problem, intercept if positive else [], [] if positive else intercept
-        )
+        if problem.A[:, 0] @ problem.b > 0:
+            self._chosen = ChosenFactor(problem, used=[0], idle=[])
+        else:
+            self._chosen = ChosenFactor(problem, used=[], idle=[0])
         self.rss = [max(self._chosen.rss, problem.floor)]
 
     def reaches(self, steps: int) -> bool:
@@ -248,14 +251,17 @@ class NonNegativeForward:
         chosen = self._chosen
         chosen.use(column, used)
         idle = chosen.idle
-        if (len(chosen.t) and chosen.t.min() <= 0) or (
-            idle and chosen.gradient[idle].max() > self._limit
-        ):
-            columns = [*chosen.columns, *chosen.parked]
-            start = np.zeros(self._problem.A.shape[1])
-            start[chosen.columns[: chosen.used]] = np.maximum(chosen.t, 0.0)
-            t = non_negative(self._problem, np.isin(np.arange(len(start)), columns), start)
-            chosen.start(np.flatnonzero(t).tolist(), [j for j in columns if t[j] == 0])
+        wrong_sign = len(chosen.t) and chosen.t.min() <= 0
+        wrong_zero = idle and chosen.gradient[idle].max() > self._limit
+        if not wrong_sign and not wrong_zero:
+            return
+        columns = [*chosen.columns, *chosen.parked]
+        start = np.zeros(self._problem.A.shape[1])
+        start[chosen.columns[: chosen.used]] = np.maximum(chosen.t, 0.0)
+        allowed = np.isin(np.arange(len(start)), columns)
+        t = non_negative(self._problem, allowed, start)
+        zero = [j for j in columns if t[j] == 0]
+        chosen.start(np.flatnonzero(t).tolist(), zero)
 
 
 class _Trials:
@@ -286,15 +292,16 @@ class _Trials:
         bounds = self._up * self._up / self._beyond
         falls = dict[int, float]()
         largest = 0.0
-        while (bound := float(bounds[column := int(bounds.argmax())])) > 0 and bound >= largest * (
-            1 - TIES
-        ):
+        while True:
+            column = int(bounds.argmax())
+            bound = float(bounds[column])
+            if bound <= 0 or bound < largest * (1 - TIES):
+                break
             falls[column] = self._fall(column)
             largest = max(largest, falls[column])
             bounds[column] = 0.0
-        return min(
-            (column for column, fall in falls.items() if fall >= largest * (1 - TIES)), default=None
-        )
+        best = [column for column, fall in falls.items() if fall >= largest * (1 - TIES)]
+        return min(best, default=None)
 
     def used_with(self, column: int) -> list[int]:
         """Return the columns in use once this best one is chosen."""
@@ -304,15 +311,17 @@ class _Trials:
         """Compute small squared lengths, and the gradients there, from what is left of the columns."""
         chosen = self._chosen
         short = np.flatnonzero((self._beyond < _SHORT) & (self._up > 0))
-        self._lengths, self._beyond = self._lengths.copy(), np.maximum(self._beyond, ALIASED**2)
+        self._lengths = self._lengths.copy()
+        self._beyond = np.maximum(self._beyond, ALIASED**2)
         self._gradient_beyond = self._gradient_beyond.copy()
         off = chosen.orthogonal(short, chosen.used)
         self._lengths[short] = np.einsum("ck,ck->c", off, off)
-        self._up[short] = np.where(
-            self._lengths[short] > ALIASED**2, np.maximum(off @ chosen.residual(), 0.0), 0.0
-        )
+        gradient = np.maximum(off @ chosen.residual(), 0.0)
+        independent = self._lengths[short] > ALIASED**2
+        self._up[short] = np.where(independent, gradient, 0.0)
         off = chosen.orthogonal(short, len(chosen.columns))
-        self._beyond[short] = np.maximum(np.einsum("ck,ck->c", off, off), ALIASED**2)
+        squares = np.einsum("ck,ck->c", off, off)
+        self._beyond[short] = np.maximum(squares, ALIASED**2)
         self._gradient_beyond[short] = off @ self._problem.b
 
     def _fall(self, column: int) -> float:
@@ -320,10 +329,13 @@ class _Trials:
         chosen = self._chosen
         m = self._chosen.used
         x = float(self._up[column]) / float(self._lengths[column])
-        coefficients = chosen.t - x * (chosen.inverse[:m, :m] @ chosen.cross[:m, column])
+        moved = chosen.inverse[:m, :m] @ chosen.cross[:m, column]
+        coefficients = chosen.t - x * moved
         right = m == 0 or coefficients.min() >= 0
-        if right and (idle := chosen.columns[m:]):
-            right = (chosen.gradient[idle] - x * chosen.beyond_idle(column)).max() <= self._limit
+        idle = chosen.columns[m:]
+        if right and idle:
+            gradient = chosen.gradient[idle] - x * chosen.beyond_idle(column)
+            right = gradient.max() <= self._limit
         if chosen.parked or not right:
             return self._fit(column, coefficients < 0)
         return float(self._up[column]) * x
@@ -354,7 +366,8 @@ class _Trials:
             mu = s[K]
             singular = 0
             if len(K):
-                mu, singular = dposv(V[K] + np.multiply.outer(d[K], share), mu)[1:]
+                gram = V[K] + np.multiply.outer(d[K], share)
+                mu, singular = dposv(gram, mu)[1:]
             if singular:
                 return self._refit(column)
             more = float(share @ mu)
@@ -367,9 +380,11 @@ class _Trials:
             return self._refit(column)
         if x + more <= 0:
             return self._refit(column)
-        self._used[column] = [
-            j for j, out in zip(chosen.columns, held.tolist(), strict=True) if not out
-        ] + [column]
+        used = []
+        for chosen_column, is_held in zip(chosen.columns, held.tolist(), strict=True):
+            if not is_held:
+                used.append(chosen_column)
+        self._used[column] = [*used, column]
         z = chosen.target[m:]
         return float(z @ z + self._gradient_beyond[column] * x - mu @ s[K])
 

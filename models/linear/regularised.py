@@ -118,9 +118,7 @@ class Standardised:
                     break
                 low, high = (r, high) if gap > 0 else (low, r)
                 r += gap / (1.0 + solver.response(self.offset))
-                if low < r < high:
-                    r = r
-                else:
+                if not low < r < high:
                     r = (low + high) / 2
             n_iter.append(steps)
             converged.append(settled and abs(gap) <= close)
