@@ -260,8 +260,6 @@ class _Tree:
             for one in reversed(way):
                 if of < 0 and has_work[one]:
                     of = one
-                else:
-                    of = -1
                 owner[one] = of
         self.owner = owner
 
