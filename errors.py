@@ -207,15 +207,20 @@ def check_progress(progress: object) -> None:
         raise ParameterError("progress", f"{problem}, got {progress!r:.40}")
 
 
-def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
-    """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
+LEAST_LEVEL: Final = 0.005
+MOST_LEVEL: Final = 0.995
+"""Levels of intervals that are answered: those of runs are learnt at these and between them."""
+
+
+def check_level(level: float) -> None:
+    """Refuse a level of intervals that is not from `LEAST_LEVEL` to `MOST_LEVEL`.
 
     Raises ParameterError: of ``interval``, the parameter that states it.
     """
-    if not (isinstance(level, Real) and 0 < level < 1 and least <= level <= most):
+    if not (isinstance(level, Real) and LEAST_LEVEL <= level <= MOST_LEVEL):
+        limits = f"{LEAST_LEVEL:g} and {MOST_LEVEL:g}"
         raise ParameterError(
-            "interval",
-            f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %",
+            "interval", f"must lie between {limits}, got {level!r:.40}: 0.9 means 90 %"
         )
 
 

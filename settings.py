@@ -75,7 +75,7 @@ def config(
     progress : callable, optional
         Told of long work as ``progress(done, total, label, eta_seconds)``.
     interval : float, optional
-        Level of intervals, above 0 and below 1.
+        Level of intervals, from 0.005 to 0.995.
     seed : int, optional
         Seed of everything random, 0 or more.
 

@@ -28,7 +28,7 @@ from ..evaluation.advising import check_need, choose, coordinates, expected_erro
 from ..evaluation.campaigns import Campaigns, stated
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.corrected_error import SCHEME_OF
-from ..evaluation.intervals import LEVEL, LEVELS
+from ..evaluation.intervals import LEVEL
 from ..evaluation.stated_error import NEW_GROUP, NOTHING_STATED, WITHIN
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import BY_DEVICE, groups_of
@@ -256,7 +256,8 @@ def check(
     interval : float, default=0.9
         As for `predict`: of those whose coverage is tested.
     margin : float, default=0.10
-        As for `validate`: the run is still valid where the shift is shown to lie within it.
+        Still valid is a run whose shift is shown to lie within it: 0.1 = ±10 %. A shift of 2 % or
+        more (of the margin, where that is less) that is shown counts as one, however wide it is.
     where : mapping, or sequence of str, optional
         As for `read`.
     group : str or sequence of str, optional
@@ -287,7 +288,7 @@ def check(
     >>> found.verdict in ("still valid", "shifted", "no longer valid", "cannot tell", "too few data")
     True
     """
-    check_level(interval, LEVELS[0], LEVELS[-1])
+    check_level(interval)
     check_margin(margin)
     check_number("seed", seed, 0)
     if not items(data):
@@ -295,7 +296,8 @@ def check(
             "data", "is missing: give the files or folders that hold the new measurements"
         )
     checked = run_of(run)
-    model = checked.trained
+    model, stated_defaults = on_user_gpu(checked.trained, reading.get("default"))
+    reading["default"] = stated_defaults
     comparison = model.recipe.comparison
     if host is not None and model.recipe.host is None:
         raise ParameterError(
@@ -316,9 +318,10 @@ def check(
         by = _grouped_by(model, group)
         if group is None and target is not None and comparison.is_many and by in BY_DEVICE:
             by = None  # all rows of one device are one group
-        rows, lost = _scored(checked, measured.frame, named or _host(model), third, by, interval)
+        asked_host = named or _host(model)
+        rows, lost = _scored(model, checked, measured.frame, asked_host, third, by, interval)
         if named not in (None, _host(model)):
-            others = _host_error(checked, measured.frame, rows, interval)
+            others = _host_error(model, checked, measured.frame, rows, interval)
         else:
             others = {}
     # the scheme of the choice goes first
@@ -412,6 +415,7 @@ def _host(model: TrainedModel) -> str | None:
 
 
 def _scored(
+    model: TrainedModel,
     run: RunLike,
     frame: pd.DataFrame,
     host: str | None,
@@ -420,7 +424,6 @@ def _scored(
     level: float,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
-    model = run.trained
     target, metric = model.recipe.target, model.recipe.metric
     if model.recipe.comparison.is_many:
         rows_of(frame, device)  # says which devices there are where it is none of them
@@ -488,14 +491,14 @@ def _scored(
 
 
 def _host_error(
-    run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float
+    model: TrainedModel, run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float
 ) -> dict[str, Any]:
     """Return the errors of the run from its host and from the other one, on the workloads that both measured."""
-    host_trained = _host(run.trained)
+    host_trained = _host(model)
     if host_trained is None or not frame["device"].eq(host_trained).any():
         return {}
     try:
-        theirs = _scored(run, frame, host_trained, run.trained.recipe.target.name, None, level)[0]
+        theirs = _scored(model, run, frame, host_trained, model.recipe.target.name, None, level)[0]
     except DataError:  # no pair of them
         return {}
     both = rows.merge(theirs, on=["source", "observed"], suffixes=("", "_own"))

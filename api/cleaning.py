@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from .. import values
-from ..errors import DataError, ParameterError, check_jobs, counted
+from ..errors import DataError, ParameterError, check_jobs, check_level, counted
 from ..output import FORMATS, check_tables, dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
@@ -25,6 +24,7 @@ from ..traces.doubts import UNRECORDED
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated, check_one_run
 from ..workers import workers
+from .devices import stated_defaults
 from .tables import paths_of
 
 if TYPE_CHECKING:
@@ -188,7 +188,8 @@ def clean(
     1
     """
     check_jobs(jobs)
-    stated = values.assigned("default", default)
+    check_level(interval)
+    stated = stated_defaults(default)
     if epochs is None:
         rule = None
     else:

@@ -17,7 +17,6 @@ from scipy.special import ndtri
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError, check_level, check_number
 from ..evaluation.campaigns import Campaigns
-from ..evaluation.intervals import LEVELS
 from ..evaluation.paired import (
     Estimate,
     SchemeComparison,
@@ -59,9 +58,9 @@ from ..staging import temporary_folder
 from ..table.conditions import Reading
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
-from ..values import assigned
 from .answers import WAY, Prediction, read_answers, read_predictions
 from .deployments import Deployments
+from .devices import stated_defaults
 from .forecasting import Forecasts
 from .predicting import RunLike
 from .projecting import ProjectedTrace
@@ -321,7 +320,7 @@ def compare(
     >>> found.common == one.metrics["data"]["n"]
     True
     """
-    check_level(interval, LEVELS[0], LEVELS[-1])
+    check_level(interval)
     check_number("seed", seed, 0)
     given: list[Any] = (
         [*first] if isinstance(first, list | tuple) and not others else [first, *others]
@@ -436,7 +435,7 @@ def _of_measured(
     paths: Sequence[Path], names: Sequence[str], level: float, seed: int, reading: Reading
 ) -> Sequence[TraceComparison | TableComparison]:
     """Compare traces, or tables of measurements, with the first."""
-    defaults = assigned("default", reading.get("default"))
+    defaults = stated_defaults(reading.get("default"))
     held = [_traces(path, Options(defaults=defaults)) for path in paths]
     if any(held):
         traces = [

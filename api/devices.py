@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from os.path import exists  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
@@ -14,6 +14,7 @@ from .. import values
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, UnknownGPUError
 from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
+from ..values import Assigned
 
 Device: TypeAlias = str | Path | GPU
 """How a call names a GPU: its name or alias, a TOML file with the user's, or the GPU itself."""
@@ -83,6 +84,23 @@ def gpus(*names: Device) -> pd.DataFrame:
             | {f"{key}_tflops": entry.peaks.get(key) for key in peaks}
         )
     return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in catalogue], name="name"))
+
+
+def stated_defaults(default: Assigned | None) -> dict[str, str]:
+    """Return the values that columns lacking in the data have, as texts: a GPU is its name.
+
+    One that has the name of a GPU of the catalogue, and other figures, is called ``(your own)``.
+    """
+    if isinstance(default, Mapping):
+        default = {name: word_of(value) for name, value in default.items()}
+    return values.assigned("default", default)
+
+
+def word_of(value: Any) -> Any:
+    """Return what tables call a GPU; anything else as it is."""
+    if isinstance(value, GPU):
+        return find(value).name
+    return value
 
 
 def several_devices(given: Any, parameter: str) -> Any:

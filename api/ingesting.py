@@ -36,6 +36,7 @@ from ..table.measurements import in_order
 from ..traces.summary import Overview, overview
 from ..values import Size
 from ..workers import workers
+from .devices import stated_defaults
 from .ingested import Ingested, ingested
 from .tables import paths_of
 
@@ -166,7 +167,7 @@ def ingest(
     }
     options = Options(
         values.assigned("unit", reading.get("unit")),
-        values.assigned("default", reading.get("default")),
+        stated_defaults(reading.get("default")),
         renames=values.assigned("rename", reading.get("rename")),
         **stated,
     )

@@ -17,7 +17,6 @@ from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
 from ..evaluation.final_model import fit_final
 from ..evaluation.folds import make_folds
-from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
@@ -231,7 +230,7 @@ def curve(
     >>> found.table[["rows", "way"]].to_numpy().tolist()
     [[20, 'target alone'], [20, 'from the host']]
     """
-    check_level(interval, LEVELS[0], LEVELS[-1])
+    check_level(interval)
     check_number("seed", seed, 0)
     wanted = check_drawn(values.counts("rows", rows) or [])
     if draws < 1:

@@ -21,7 +21,6 @@ from ..datasets.embedded import is_shipped
 from ..errors import DataError, NoDurationError, ParameterError, check_level, check_number, counted
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.extrapolation import fixed_widening
-from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
@@ -55,7 +54,7 @@ from ..table.refusals import row_refused
 from ..values import Assigned
 from ..workers import one_thread
 from .answers import Prediction
-from .devices import Device, device
+from .devices import Device, device, stated_defaults
 from .shipped_kernels import predict_shipped
 from .tables import Data, items, refuse_unmodel_catalogue
 
@@ -117,9 +116,7 @@ def _stated(default: Assigned | None) -> tuple[dict[str, str], Any]:
     given: Any = ""
     if isinstance(default, Mapping):
         given = default.get("device", "")
-        if isinstance(given, GPU):
-            default = {**default, "device": given.name}
-    stated = values.assigned("default", default)
+    stated = stated_defaults(default)
     return stated, given or stated.get("device", "")
 
 
@@ -135,15 +132,8 @@ def on_user_gpu(
     if not isinstance(given, GPU | Path) and not str(given).casefold().endswith(".toml"):
         return model, stated
     gpu = device(given, "default")
-    if isinstance(given, GPU):
-        in_catalogue = {gpu.name: gpu for gpu in all_gpus()}.get(given.name)
-        stated["device"] = (
-            given.name if in_catalogue in (None, given) else f"{given.name} (your own)"
-        )
-        if in_catalogue == given:
-            return model, stated
-    else:
-        stated["device"] = str(given)
+    if isinstance(given, GPU) and gpu in all_gpus():
+        return model, stated
     if model.recipe.comparison.is_many:
         model = replace(model, user_gpu=(stated["device"], gpu))
     return model, stated
@@ -210,7 +200,7 @@ def predict(
         The GPU to predict, where the run is of many: any of the catalogue, or a TOML file of your
         own. Without it the rows of a run without a host name theirs (``device``).
     interval : float, default=0.9
-        Share of values that an interval is to hold, above 0 and below 1.
+        Share of values that an interval is to hold, from 0.005 to 0.995.
     where : mapping, or sequence of str, optional
         As for `read`.
     unit, default, rename : mapping of str to str, optional
@@ -263,7 +253,7 @@ def predict(
     unit = values.assigned("unit", how.get("unit"))
     default = how.get("default")
     rename = values.assigned("rename", how.get("rename"))
-    check_level(interval, LEVELS[0], LEVELS[-1])
+    check_level(interval)
     if fallback not in (None, "law"):
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
     conditions(where)  # refused before anything is read
@@ -807,7 +797,7 @@ def explain(
     >>> round(sum(part.value for part in why.parts), 6) == round(why.found.alone, 6)
     True
     """
-    check_level(interval, LEVELS[0], LEVELS[-1])
+    check_level(interval)
     asked = run_of(run)
     metrics, predictions = asked.metrics, asked.predictions
     model, stated = on_user_gpu(asked.trained, reading.get("default"))

@@ -56,7 +56,7 @@ from ..settings import configured
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
 from ..values import Assigned
-from .devices import Device, device, several_devices
+from .devices import Device, device, several_devices, stated_defaults
 from .predicting import RunLike
 from .profilers import Fidelity, StatedProfiler, read_durations
 from .tables import Data, items, load_measurements, paths_of
@@ -543,7 +543,7 @@ def project_traces(
             "change, and no advice is asked",
         )
     reading = Options(
-        defaults=values.assigned("default", default),
+        defaults=stated_defaults(default),
         calls=True,
         renames=values.assigned("rename", rename),
     )
@@ -960,7 +960,7 @@ def project_job(
     if host is not None:
         host_gpu = device(host, "host")
     reading = Options(
-        defaults=values.assigned("default", default),
+        defaults=stated_defaults(default),
         calls=True,
         renames=values.assigned("rename", rename),
     )

@@ -16,7 +16,7 @@ import pandas as pd
 from .. import readers, values
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError, check_jobs
-from ..hardware import Comparison, find
+from ..hardware import GPU, Comparison, find
 from ..operators.kinds.serving_run import SERVING, SPECULATION
 from ..operators.operators import OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
@@ -35,6 +35,7 @@ from ..traces.summary import trace_finding
 from ..values import Assigned
 from ..workers import workers
 from ..workloads.serving import described, impossible
+from .devices import stated_defaults, word_of
 from .ingested import ingested
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ def read(
         Unit of a column, or of the times of a file: time=ms, old.csv=ns. Needed where its name does
         not say it: a unit is never guessed.
     default : mapping of str to str, optional
-        Value of a column the data lack, such as device=MI300X. What they say is never overridden.
+        Value of a column the data lack, such as device=MI300X. What they say is never overridden. The
+        value of ``device`` may be a `GPU`, and so may those of a column of a DataFrame.
     rename : mapping of str to str, optional
         A column of the data and what it is called here: M_size=m. Both ``unit`` and ``default`` take the
         name here.
@@ -277,7 +279,9 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
         if Path(data).is_dir():
             check_no_run(Path(data))
         return [Path(data)]
-    if isinstance(data, pd.DataFrame | readers.Measurements):
+    if isinstance(data, pd.DataFrame):
+        return [_with_words(data)]
+    if isinstance(data, readers.Measurements):
         return [data]
     if isinstance(data, Sequence) and not isinstance(data, bytes):
         result = []
@@ -286,6 +290,22 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
         return result
     kinds = "a path, a DataFrame, what read() returned, or a list of these"
     raise ParameterError(name, f"must be {kinds}, got {type(data).__name__}")
+
+
+def _with_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the name of each GPU in place of the GPU; the same table where it holds none."""
+    worded = {}
+    for name, column in frame.items():
+        if column.dtype != object or pd.api.types.infer_dtype(column) == "string":
+            continue
+        if any(isinstance(cell, GPU) for cell in column.tolist()):
+            worded[name] = column.map(word_of)
+    if not worded:
+        return frame
+    frame = frame.copy()
+    for name, column in worded.items():
+        frame[name] = column
+    return frame
 
 
 def items_or_embedded(
@@ -349,7 +369,7 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    stated = (values.assigned("unit", unit), values.assigned("default", default))
+    stated = (values.assigned("unit", unit), stated_defaults(default))
     asked = only
     if any(map(Comparison.means_all, only)):
         asked = ()

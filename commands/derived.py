@@ -141,7 +141,6 @@ SHARED: Final = {
     "rename": opt.RenameOption,
     "keep": opt.KeepOption,
     "metric": opt.MetricOption,
-    "margin": opt.MarginOption,
     "interval": opt.IntervalOption,
     "seed": opt.SeedOption,
     "budget": opt.BudgetOption,

@@ -227,7 +227,6 @@ WithoutFeaturesOption = Annotated[
     list[str] | None,
     option(f"{said('train', 'without_features')} {AGAIN}", "PATTERN", MORE),
 ]
-MarginOption = Annotated[float, option(said("validate", "margin"))]
 SeedOption = Annotated[
     int,
     option(said("train", "seed"), panel=MORE, min=0),

@@ -22,7 +22,7 @@ The verdict is the first line that applies; each alarm is tested at 5 % / 3, so 
 fewer than 10 rows, or 4 groups, within the trained range                                         too few data
 fewer rows inside than the intervals claim, by half as many again outside (`MATERIAL_MISSES`),    no longer valid
 or an error 1.25 times as large (`MATERIAL_ERROR`) or more, both after a shift is corrected
-a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)                              shifted
+a shift whose interval excludes 1, by 2 % or more (`material_shift`)                              shifted
 the interval of the shift lies within the margin                                                  still valid
 else                                                                                              cannot tell
 ================================================================================================  ==================
@@ -224,6 +224,15 @@ class Checked:
     beyond: Score | None
 
 
+def material_shift(margin: float) -> float:
+    """Return the least shift that is worth a correction: what a margin below it excludes is one too.
+
+    >>> material_shift(0.1), material_shift(0.01)
+    (0.02, 0.01)
+    """
+    return min(MATERIAL_SHIFT, margin)
+
+
 def inside(rows: pd.DataFrame) -> BoolArray:
     """Return which rows lie within their interval."""
     return rows["observed"].between(rows["lower"], rows["upper"]).to_numpy(dtype=bool)
@@ -329,7 +338,7 @@ def _judge(
     median = two_samples(np.median, *sides, over=0.0, seed=seed, campaigns=campaigns)
     shift = _exp(median.interval(1 - EACH))
     claim = median.interval(1 - 2 * ALPHA)
-    moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
+    moved = shift.excludes(1) and abs(shift.value - 1) >= material_shift(margin)
     if moved:
         correction = Correction.of(shift, rows=len(new), groups=new["group"].nunique())
     else:
@@ -463,7 +472,7 @@ def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: flo
     if new + old == 0:
         return None
     per_variance = ((claim.upper - claim.lower) / 2) ** 2 / (new + old)
-    wanted = max(limit - far, far if far >= log(1 + MATERIAL_SHIFT) else 0.0)
+    wanted = max(limit - far, far if far >= log(1 + material_shift(margin)) else 0.0)
     left = wanted**2 / per_variance - old
     times = np.inf
     if left > 0:

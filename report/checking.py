@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, Outcome, Part
+from ..evaluation.checking import EACH, MATERIAL_ERROR, Checked, Outcome, Part, material_shift
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_TIMES
 from ..hardware import Comparison
 from ..output import SCHEMA
@@ -398,7 +398,7 @@ def _lost(checked: Checked, facts: CheckFacts) -> Lines:
         )
     rule = (
         f"The rule: each of three tests at {share(EACH, 2)}; a shift counts from "
-        f"{share(MATERIAL_SHIFT, 0)} on, a "
+        f"{percent(100 * material_shift(checked.margin))} on, whatever the margin, a "
         f"larger error from {MATERIAL_ERROR:g} times on; still valid: the shift is shown, at "
         f"{share(ALPHA, 0)}, to lie "
         f"within {share(checked.margin, 0)}; groups are drawn with replacement on both sides."

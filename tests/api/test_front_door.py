@@ -242,3 +242,24 @@ def test_a_run_in_memory_is_shown_as_its_folder_is(run: fc.Run, tmp_path: Path) 
     assert told[0] == told[1]
     names = [one["selected"]["name"] for one in fc.show(run).document().data["cv"]]
     assert names == [one["name"] for one in told[0]]
+
+
+@pytest.mark.parametrize("interval", [0.004, 0.996])
+def test_a_level_of_intervals_has_the_same_limits_everywhere(
+    interval: float, run: fc.Run, measured: fc.Measurements
+) -> None:
+    doors = (
+        lambda: fc.config(interval=interval),
+        lambda: run.predict(measured, interval=interval),
+        lambda: run.explain(measured, interval=interval),
+        lambda: run.check(measured, interval=interval),
+        lambda: fc.compare(run, run, interval=interval),
+        lambda: fc.curve(measured, host="MI300X", target="MI355X", interval=interval),
+        lambda: fc.clean("trace.json", interval=interval),
+        lambda: fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, interval=interval),
+        lambda: fc.scale(fit=[8, 16], sizes=[32], performance=[1, 2], interval=interval),
+    )
+    for door in doors:
+        with pytest.raises(ParameterError) as caught:
+            door()
+        assert caught.value.parameter == "interval"

@@ -73,6 +73,8 @@ def test_a_keyword_wins_over_the_settings() -> None:
         {"seed": 0.5},
         {"interval": 1.0},
         {"interval": 0.0},
+        {"interval": 0.001},
+        {"interval": 0.999},
     ],
 )
 def test_a_setting_out_of_its_range_is_refused_and_sets_nothing(setting: dict[str, Any]) -> None:

@@ -77,6 +77,17 @@ def test_a_shift_of_one_percent_is_not_worth_a_correction_however_sure_it_is() -
     assert (found.outcome, found.correction) == (Outcome.VALID, None)
 
 
+def test_a_shift_that_is_shown_counts_whatever_the_margin_and_a_narrow_margin_shows_less() -> None:
+    sides = {"groups": 200, "rows": 40, "between": 0.0}
+    new, old = asked(table(1, **sides, name="new")), {"grouped": table(0, **sides)}
+    five = new.assign(observed=1.05 * new["observed"])
+    assert [assess(five, old, margin=margin).outcome for margin in (0.01, 0.1, 0.3)] == [
+        Outcome.SHIFTED
+    ] * 3
+    found = assess(new.assign(observed=1.015 * new["observed"]), old, margin=0.01)
+    assert found.outcome is Outcome.SHIFTED  # beyond the margin for sure
+
+
 def test_each_of_the_three_tests_has_a_third_of_the_level() -> None:
     found = judged(table(1, name="new"))
     assert found.shift is not None
