@@ -32,7 +32,7 @@ from .verdicts import (
     scaling_verdicts,
     significant_features,
 )
-from .whole_runs import made_up_runs, real_runs
+from .whole_runs import corrected_runs, made_up_runs, real_runs
 
 CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     honest_interval: 200,
@@ -51,6 +51,7 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     one_large_group: 30,
     made_up_runs: 4,
     real_runs: 3,
+    corrected_runs: 4,
     other_pairs: 3,
     more_rows: 2,
     unstated: 60,

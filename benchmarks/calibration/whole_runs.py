@@ -282,17 +282,60 @@ def made_up_runs(sets: int, seed: int = 0, kinds: Iterable[str] = tuple(MADE_UP)
                 measured(trained).drop(columns="shape"), quick=True, seed=number, **devices
             )
             seen = trained["shape"].value_counts()
-            for question, to in delivered.items():
-                wanted = rows["kept"] & (rows["new"] == (question == "new groups"))
-                asked = rows[wanted].reset_index(drop=True)
-                given = measured(asked, host_alone=True)
-                ask(run, given, asked["us"].to_numpy(), question, seen, to)
+            _ask_each(run, rows[rows["kept"]], seen, delivered)
         for question, to in delivered.items():
             yield from figures(name, question, to)
             every[question].held += to.held
         rows_of_groups += delivered["known groups"].rows
     yield from _in_all("made-up tables", every)
     yield from strata(rows_of_groups)
+
+
+def _ask_each(
+    run: fc.Run, kept: pd.DataFrame, seen: pd.Series, delivered: Mapping[str, Delivered]
+) -> None:
+    """Ask a run for the rows that were kept from it, those of each question apart."""
+    for question, to in delivered.items():
+        asked = kept[kept["new"] == (question == "new groups")].reset_index(drop=True)
+        given = measured(asked, host_alone=True)
+        ask(run, given, asked["us"].to_numpy(), question, seen, to)
+
+
+SHIFT: Final = 1.26
+"""Times as long as in training all rows of a corrected run take."""
+CHECKED: Final = (24, 3)
+"""Rows of each known group, and of each new one, that are checked; the others are asked for."""
+
+
+def corrected_runs(
+    sets: int, seed: int = 0, kinds: Iterable[str] = ("roofline", "split-K", "unequal groups")
+) -> Rows:
+    """Yield what runs that `check` corrected state and deliver of rows that take `SHIFT` times as long."""
+    every = {question: Delivered() for question in SCHEMES}
+    for name in kinds:
+        delivered = {question: Delivered() for question in SCHEMES}
+        for number in range(sets):
+            rows = table(MADE_UP[name], np.random.default_rng([seed, number]))
+            trained = rows[~rows["kept"]]
+            run = saved_and_loaded(
+                measured(trained).drop(columns="shape"), quick=True, seed=number, target=HOST
+            )
+            later = rows[rows["kept"]]
+            later = later.assign(us=SHIFT * later["us"])
+            place = later.groupby("shape").cumcount()
+            checked = place < np.where(later["new"], CHECKED[1], CHECKED[0])
+            answer = run.check(measured(later[checked]).drop(columns="shape"), seed=number)
+            if answer.verdict != "shifted":
+                continue
+            with TemporaryDirectory() as folder:
+                answer.correct(Path(folder) / "corrected")
+                corrected = fc.load(Path(folder) / "corrected")
+            seen = trained["shape"].value_counts()
+            _ask_each(corrected, later[~checked], seen, delivered)
+        for question, to in delivered.items():
+            yield from figures(f"corrected, {name}", question, to)
+            every[question].held += to.held
+    yield from _in_all("corrected runs", every)
 
 
 DEMO: Final = ("OLS", "NNLS", "Lasso", "BoostedTrees/Residual", "Mean/Transfer")
