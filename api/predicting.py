@@ -833,8 +833,9 @@ def explain(
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
         model = model.answering(asked_rows)
         X = model.features(asked_rows)
-        alone = model.saved.predict(X)[0]
-        parts = parts_of(model.saved.estimator, X)
+        whole = model.completed(X)
+        alone = model.saved.predict(whole)[0]
+        parts = parts_of(model.saved.estimator, whole)
         places = model.domain.places(X)
     columns = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
     laws = {

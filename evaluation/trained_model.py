@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -21,6 +21,7 @@ from ..hardware import GPU, Comparison, all_gpus, find
 from ..laws.applied import laws_of_one, scaling_laws, size, sum_of_parts
 from ..laws.rates import HOST_DEVICE, each_gpu, each_pair, on_each, published
 from ..models import artifact
+from ..models.base import selected_features
 from ..operators.operators import Work, work_of
 from ..operators.work import as_categories
 from ..remarks import Reasons, Remark, remark
@@ -188,6 +189,36 @@ class TrainedModel:
         if self.of_trained_groups is None or self.of_trained_groups.name == name:
             return name
         return f"{name} (new groups), {self.of_trained_groups.name} (known groups)"
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The features without which no row is answered: those that the saved models, and what stands beside, read."""
+        read = self._read()
+        if self.of_trained_groups is not None:
+            read |= self.of_trained_groups._read()
+        return frozenset(read)
+
+    def _read(self) -> set[str]:
+        """Return the features that this model reads, all of them where it does not say which."""
+        columns = set(self.recipe.columns)
+        selected = selected_features(self.saved.estimator)
+        if selected is None or not columns.issuperset(selected):
+            return columns
+        read = set(selected)
+        if self.beyond is not None:
+            read.update(self.beyond.wider)
+            for rule in (self.beyond.rule, self.beyond.other):
+                if rule is not None:
+                    read.update(rule.terms, rule.classes)
+        for spread in self.spreads.values():
+            if spread.difficulty:
+                read.update(spread.difficulty.names)
+        return read & columns
+
+    def completed(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return features with a trained value where one is missing: what is not `used` changes no prediction."""
+        lows = np.nan_to_num(self.domain.low).tolist()
+        return X.fillna(dict(zip(self.domain.names, lows, strict=True)))
 
     def answering(self, row: pd.DataFrame) -> TrainedModel:
         """Return the model that answers one row."""
@@ -572,10 +603,11 @@ class TrainedModel:
         if recipe.comparison.is_many:
             recipe = replace(recipe, target=gpu)
         X = replace(self, recipe=recipe).features(rows)
-        whole = X.notna().all(axis=1).to_numpy()
+        whole = X[[name for name in X if name in self.used]].notna().all(axis=1).to_numpy()
         predicted = np.full(len(rows), np.nan)
         if whole.any():
-            predicted[whole] = self.saved.predict(X[whole].reset_index(drop=True))
+            some = self.completed(X[whole].reset_index(drop=True))
+            predicted[whole] = self.saved.predict(some)
         predicted[~(predicted > 0)] = np.nan
         return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 
@@ -611,8 +643,12 @@ class TrainedModel:
         trained = asked.trained
         devices = asked.devices
         trained_rows = asked.trained_rows
-        check = self.domain.check(X, self.recipe.unknown(asked.rows))
+        without = X.isna()
+        missing = {name: without[name].to_numpy() for name in X if without[name].any()}
+        check = self.domain.check(X, self.recipe.unknown(asked.rows) | missing)
         new = unlike.any()
+        if missing:
+            X = self.completed(X)
         if len(X):
             predicted = self.saved.predict(X)
         else:
@@ -746,7 +782,7 @@ class TrainedModel:
                 unable.extend(new, kind)
                 if new.any().all():
                     continue
-                values[kind] = self.recipe.transform(context)
+                values[kind] = self.recipe.transform(context, self.used)
                 unlike.extend(self.recipe.unseen(context), kind)
             except NotPublishedError as error:
                 why = error.remark
@@ -754,7 +790,7 @@ class TrainedModel:
                 why = remark("features-impossible", str(error), problem=str(error))
             if why is not None:
                 unable.add(kind[~new.any()], why)
-        unknown = ~np.isfinite(values)
+        unknown = ~np.isfinite(values) & np.isin(self.recipe.columns, list(self.used))
         for row in np.flatnonzero(unknown.any(axis=1) & ~unable.any()).tolist():
             name = self.recipe.columns[int(np.argmax(unknown[row]))]
             unable.add(

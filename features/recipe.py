@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -72,15 +72,18 @@ class FeatureRecipe:
         """The devices of the recipe."""
         return Comparison(self.host, self.target)
 
-    def transform(self, rows: pd.DataFrame | Context) -> pd.DataFrame:
+    def transform(
+        self, rows: pd.DataFrame | Context, used: Collection[str] | None = None
+    ) -> pd.DataFrame:
         """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.
 
+        Of columns that are not ``used`` (None: all are) those that the rows cannot give are NaN.
         With a host the rows need what it measured, either as the table has it (`device` is then the
         host) or in columns with the prefix ``host_``. Raises DataError: rows lack a dimension or
         the host's time, or were measured on another device; NotPublishedError: a row computes at a
         precision whose peak is not published.
         """
-        return self._matrix(self.context(rows), self.columns)
+        return self._matrix(self.context(rows), self.columns, used)
 
     def with_rule(self, name: str) -> FeatureRecipe:
         """Return the recipe with a simple rule's input as the last column, by its name (`catalogue.BASELINE_INPUT`)."""
@@ -342,11 +345,21 @@ class FeatureRecipe:
             rows = as_host(rows, self.host, self.metric)
         return Context(rows, self.host, self.target, self.metric, work, self.additions.laws)
 
-    def _matrix(self, context: Context, columns: tuple[str, ...]) -> pd.DataFrame:
+    def _matrix(
+        self,
+        context: Context,
+        columns: tuple[str, ...],
+        used: Collection[str] | None = None,
+    ) -> pd.DataFrame:
         words: dict[str, np.ndarray] = {}
         matrix = np.empty((len(columns), len(context)))
         for values, name in zip(matrix, columns, strict=True):
-            values[:] = self._column(name, context, words)
+            try:
+                values[:] = self._column(name, context, words)
+            except DataError:
+                if used is None or name in used:
+                    raise
+                values[:] = np.nan
         return pd.DataFrame(matrix.T, columns=list(columns), copy=False)
 
     def _column(self, name: str, context: Context, words: dict[str, np.ndarray]) -> np.ndarray:
