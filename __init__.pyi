@@ -28,6 +28,8 @@ from .api.forecasting import CalibratedServing as CalibratedServing
 from .api.forecasting import Forecasts as Forecasts
 from .api.forecasting import calibrate as calibrate
 from .api.forecasting import forecast as forecast
+from .api.forecasting import forecast_cases as forecast_cases
+from .api.forecasting import forecast_train as forecast_train
 from .api.ingested import Ingested as Ingested
 from .api.ingesting import ingest as ingest
 from .api.learning import Curve as Curve
@@ -70,6 +72,7 @@ from .api.scaling import scale_counters as scale_counters
 from .api.scaling import scale_devices as scale_devices
 from .api.scaling import scale_facts as scale_facts
 from .api.scaling import scale_misses as scale_misses
+from .api.scaling import scale_predict as scale_predict
 from .api.supercomputers import Score as Score
 from .api.supercomputers import Scores as Scores
 from .api.supercomputers import forecast_hpcg as forecast_hpcg

@@ -271,6 +271,8 @@ class UnknownGPUError(FlopcastError):
             hint = f"did you mean {' or '.join(matches)}?"
         else:
             hint = "see `flopcast gpus` for the known ones"
+        if name.strip().isdecimal():
+            hint = f"how many there are says gpus (--gpus), which ones gpu; {hint}"
         hint_of_file = "(your own: a TOML file, see `flopcast gpus --help`)"
         if several:
             message = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"

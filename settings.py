@@ -30,7 +30,10 @@ _SETTINGS: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  #
 
 
 class _Block(AbstractContextManager[None]):
-    """What `config` returns: a block that has the settings, and after which those before are back."""
+    """What `config` returns: a block that has the settings, and after which those before are back.
+
+    Its text is the settings that hold now.
+    """
 
     def __init__(self, stated: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         self._stated = stated
@@ -51,6 +54,13 @@ class _Block(AbstractContextManager[None]):
         """Set the settings that were before this block."""
         _SETTINGS.set(self._befores.pop())
 
+    def __repr__(self) -> str:
+        settings = _SETTINGS.get()
+        stated = [f"{name}={settings[name]!r}" for name in NAMES if name in settings]
+        if not stated:
+            return f"config(): nothing is set, of {', '.join(NAMES)}"
+        return f"config({', '.join(stated)})"
+
 
 def config(
     *,
@@ -60,7 +70,7 @@ def config(
     interval: float | None = None,
     seed: int | None = None,
 ) -> AbstractContextManager[None]:
-    """Set how calls run, from now on or within a ``with`` block.
+    """Set how calls run, from now on or within a ``with`` block; without settings, say which hold.
 
     Every function that has a keyword of such a name takes the setting where the keyword is not
     given; a keyword that is given wins. A setting holds in the thread, or the asynchronous task,
@@ -97,6 +107,9 @@ def config(
     ...     run = fc.train(where={"m": (None, 64)}, models=["OLS"])
     >>> run.provenance["seed"]
     7
+    >>> with fc.config(jobs=1, seed=7):
+    ...     fc.config()
+    config(jobs=1, seed=7)
     """
     given = locals()
     if jobs is not None:

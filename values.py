@@ -144,6 +144,8 @@ def _doubled(parameter: str, part: str, given: str) -> list[int]:
             end = int(last)
     except ValueError:
         problem = f"must be whole numbers, as in 8 or 1,2,4 or 1:256, got {given!r}"
+        if parameter == "gpus":
+            problem += ": it is how many there are, which ones says `gpu`"
         raise ParameterError(parameter, problem) from None
     if count < 0 or end < count or (colon and count == 0):
         problem = f"must rise from a number above 0, as in 1:256, got {part!r}"

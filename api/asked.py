@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from itertools import product
 from typing import Any, Final, TypeAlias, TypedDict
@@ -12,6 +12,7 @@ import pandas as pd
 
 from .. import values
 from ..errors import DataError, ParameterError
+from ..readers.words import vocabulary
 from ..table.conditions import Reading
 from ..values import Counts, Names, Numbers, Size, Time
 from ..workloads.setting import Setting
@@ -23,6 +24,8 @@ SizesByName: TypeAlias = str | Mapping[str, int]
 """``batch=8,sequence=128``, or a mapping."""
 ALSO_CALLED: Final = {"isl": "input_len", "osl": "output_len", "device": "gpu"}
 """Other names of keywords."""
+_OF_CASES: Final = {**vocabulary("columns_of_serving"), "batch_size": "batch", **ALSO_CALLED}
+"""Other names of columns of a table of cases."""
 DEFAULT_GPU: Final = "MI300X"
 MOST: Final = 100_000  # points of a grid
 _NAMED: Final = (
@@ -106,6 +109,10 @@ class Fields(OfAny, OfInference, OfTraining, OfGraph, total=False):
     """What a row of a table of cases may state."""
 
 
+class AskedOfTraining(OfAny, OfTraining, Reading, total=False):
+    """All that a step of an optimizer may be asked with."""
+
+
 class Asked(Fields, Reading, total=False):
     """All of these, and how measured kernels are read."""
 
@@ -124,6 +131,24 @@ def fields_of(asked: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError(name, f"is {ours}, which is given too: give one of them")
         fields[ours] = listed(ours, value)
     return fields
+
+
+def other_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns of a table of cases that the field calls otherwise, each with our name for it.
+
+    >>> other_names(["ISL", "tp_size", "dtype"])
+    {'ISL': 'input_len', 'tp_size': 'tp'}
+    """
+    given = list(columns)
+    names: dict[str, str] = {}
+    for name in given:
+        word = name.strip().lower().replace("-", "_").replace(" ", "_")
+        ours = _OF_CASES.get(word, word)
+        ours = ALSO_CALLED.get(ours, ours)
+        taken = ours in given or ours in names.values()
+        if ours in Fields.__annotations__ and not taken:
+            names[name] = ours
+    return names
 
 
 def reading_of(asked: Mapping[str, Any]) -> dict[str, Any]:

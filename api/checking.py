@@ -46,7 +46,7 @@ from ..report.document import Document, lines
 from ..report.html import page
 from ..report.notebook import Figures
 from ..report.predictions import Identity, in_order, write_file
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..report.run_folder import METRICS, REPORT, as_corrected, check_run_folder
 from ..report.training import left_out, training_document
 from ..settings import configured, spelt_out
@@ -218,6 +218,7 @@ class Check(Result):
         return f"<Check of {self.facts.run}: {said}, {self.found.score.n} rows>"
 
 
+@saving
 @spelt_out
 @configured
 def check(
@@ -581,6 +582,7 @@ class Advice(Result):
         )
 
 
+@saving
 @spelt_out
 @configured
 def advise(

@@ -51,7 +51,7 @@ from ..report.comparing import (
 from ..report.document import Document
 from ..report.many_runs import many_runs_document, runs_frame
 from ..report.predictions import workload
-from ..report.result import Shown
+from ..report.result import Shown, saving
 from ..report.run_folder import METRICS, read_metrics, read_run
 from ..settings import configured, spelt_out
 from ..staging import temporary_folder
@@ -268,6 +268,7 @@ class RunTable(Shown):
 Given = str | Path | RunLike | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
+@saving
 @spelt_out
 @configured
 def compare(

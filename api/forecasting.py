@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -35,10 +35,10 @@ from ..report.forecast import (
     release_document,
 )
 from ..report.formats import counted
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..settings import configured, spelt_out
 from ..staging import temporary_folder
-from ..table.conditions import conditions
+from ..table.conditions import Reading, conditions
 from ..table.measurements import as_text, count_reasons
 from ..values import Count, Counts, Limit, Names, Price, PriceByGPU, Probability, Rate
 from ..workloads.architecture import Architecture
@@ -58,7 +58,16 @@ from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, complete
 from ..workloads.speculation import MTP, check_same_drafts, drafted, without
 from ..workloads.speculation import OWN as OWN_SPECULATION
-from .asked import DEFAULT_GPU, Asked, fields_of, grid, listed, reading_of
+from .asked import (
+    DEFAULT_GPU,
+    Asked,
+    AskedOfTraining,
+    fields_of,
+    grid,
+    listed,
+    other_names,
+    reading_of,
+)
 from .deployments import Deployments, deployments, gpus_of
 
 if TYPE_CHECKING:
@@ -206,6 +215,7 @@ class Forecasts(Result):
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
 
+@saving
 @spelt_out
 @configured
 def forecast(
@@ -524,6 +534,115 @@ def forecast(
     return Forecasts(tuple(answers), tuple(settings), interval, need, priced)
 
 
+@saving
+@spelt_out
+@configured
+def forecast_train(
+    model: str | PathLike[str] | Mapping[str, Any] | Architecture,
+    *,
+    tuning: str | None = None,
+    run: RunsGiven = (),
+    data: Data | Sequence[Data] | None = None,
+    need: float | None = None,
+    price: PriceByGPU | None = None,
+    interval: float = 0.9,
+    seed: int = 0,
+    **asked: Unpack[AskedOfTraining],
+) -> Forecasts:
+    """Forecast one optimizer step; several values make a grid.
+
+    Parameters
+    ----------
+    model : str, Path, mapping or Architecture
+        As for `forecast`.
+    tuning, run, data, need, price, interval, seed, **asked
+        As for `forecast`, of ``kind="training"``.
+
+    Returns
+    -------
+    Forecasts
+        A row of ``.table`` per setting: seconds of a step.
+
+    Raises
+    ------
+    FlopcastError
+        As for `forecast`.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> step = fc.forecast_train("llama-3.1-8b", gpus=8, global_batch=128, seq_len=4096)
+    >>> step.table[["unit", "fits"]].values.tolist()
+    [['s', True]]
+    """
+    fields = cast("Asked", {**asked, "kind": "training"})
+    answer = forecast(
+        model,
+        tuning=tuning,
+        run=run,
+        data=data,
+        need=need,
+        price=price,
+        interval=interval,
+        seed=seed,
+        **fields,
+    )
+    return cast("Forecasts", answer)
+
+
+@saving
+@spelt_out
+@configured
+def forecast_cases(
+    cases: str | PathLike[str] | pd.DataFrame,
+    *,
+    run: RunsGiven = (),
+    data: Data | Sequence[Data] | None = None,
+    need: float | None = None,
+    price: PriceByGPU | None = None,
+    interval: float = 0.9,
+    seed: int = 0,
+    **reading: Unpack[Reading],
+) -> Forecasts:
+    """Forecast every row of a table of settings.
+
+    Parameters
+    ----------
+    cases : path or DataFrame
+        As for `forecast`.
+    run, data, need, price, interval, seed, **reading
+        As for `forecast`.
+
+    Returns
+    -------
+    Forecasts
+        A row of ``.table`` per row of the cases.
+
+    Raises
+    ------
+    FlopcastError
+        The table cannot be read.
+
+    Examples
+    --------
+    >>> import pandas as pd, flopcast as fc
+    >>> asked = pd.DataFrame({"model": ["llama-3.1-8b"], "batch": [1], "isl": [128], "osl": [128]})
+    >>> fc.forecast_cases(asked).table["unit"].tolist()
+    ['s']
+    """
+    answer = forecast(
+        cases=cases,
+        run=run,
+        data=data,
+        need=need,
+        price=price,
+        interval=interval,
+        seed=seed,
+        **cast("Asked", reading),
+    )
+    return cast("Forecasts", answer)
+
+
 @dataclass(frozen=True)
 class CalibratedRelease(Result, Release):
     """Constants of a software release, fitted to measured runs: `workloads.releases.Release`.
@@ -608,6 +727,7 @@ class CalibratedServing(Result, ServingModel):
                 ServingModel.save(self, beside)
 
 
+@saving
 def calibrate(
     *cases: Data,
     name: str = "own",
@@ -941,6 +1061,7 @@ def _read(
                 f"cannot be read as a table of cases: {error}", source=str(cases)
             ) from None
     table = table.rename(columns=values.assigned("rename", rename))
+    table = table.rename(columns=other_names(map(str, table.columns)))
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise DataError(f"two columns are called {twice!r}: leave one out", source=_place(cases, 1))

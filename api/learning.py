@@ -26,7 +26,7 @@ from ..output import FILES
 from ..report import figures
 from ..report.checking import curve_document
 from ..report.document import Document
-from ..report.result import Shown
+from ..report.result import Shown, saving
 from ..settings import Report, configured, spelt_out
 from ..table.conditions import MeasuredReading
 from ..table.problems import HOST
@@ -156,6 +156,7 @@ def with_curve(
     return replace(answer, learnt=learnt)
 
 
+@saving
 @spelt_out
 @configured
 def curve(

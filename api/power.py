@@ -9,7 +9,7 @@ from ..output import FILES
 from ..power import profile, runs
 from ..report.document import Document
 from ..report.power import plan_document, plan_rows, power_document, record_document
-from ..report.result import Result, returning
+from ..report.result import Result, returning, saving
 
 
 class PowerPlan(Result, runs.Plan):
@@ -57,6 +57,6 @@ class PowerProfiles(Result, profile.PowerProfiles):
         return power_document(self)
 
 
-power_plan = returning(PowerPlan, runs.plan)
+power_plan = saving(returning(PowerPlan, runs.plan))
 power_record = returning(PowerRecording, power_recording.record)
-power_profile = returning(PowerProfiles, profile.profile_files)
+power_profile = saving(returning(PowerProfiles, profile.profile_files))

@@ -43,7 +43,7 @@ from ..report.predictions import (
     workload,
     write_batches,
 )
-from ..report.result import Shown
+from ..report.result import Shown, saving
 from ..report.run_folder import beside, read_metrics, read_run, simplest
 from ..settings import configured, spelt_out
 from ..staging import temporary_folder
@@ -752,6 +752,7 @@ class Explanation(Shown):
         return explanation_document(self.found)
 
 
+@saving
 @spelt_out
 @configured
 def explain(

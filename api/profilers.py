@@ -49,7 +49,7 @@ from ..readers.files import read_parquet
 from ..report.document import Document
 from ..report.notebook import Figures
 from ..report.profilers import counters_document, fidelity_document, plan_document
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..settings import Report, configured, spelt_out
 from ..table.conditions import Reading
 from ..table.counters import per_pass
@@ -87,6 +87,7 @@ class Fidelity(Result, comparison.Fidelity):
         return fidelity_document(self)
 
 
+@saving
 def fidelity(
     *traces: Path | str | Sequence[Path | str],
     unprofiled_us: float | None = None,
@@ -280,6 +281,7 @@ class PlannedPasses(Result):
         write_text(Path(out), lines, overwrite=overwrite)
 
 
+@saving
 def plan(
     profiler: str,
     trace: Path | str,
@@ -449,6 +451,7 @@ class CounterChoice(Result):
         )
 
 
+@saving
 @spelt_out
 @configured
 def counters(

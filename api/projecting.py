@@ -51,7 +51,7 @@ from ..report.projection import (
     projections_document,
 )
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..settings import configured
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
@@ -287,6 +287,7 @@ class ProjectedTrace(Result):
         return framed(repr(self)[1:-1], table, answer=self.document())
 
 
+@saving
 def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
 
@@ -350,6 +351,7 @@ class Projections(Result, tuple[ProjectedTrace, ...]):
         return f"<Projections: {len(self)}>"
 
 
+@saving
 def project_each(
     *traces: Path | str | Sequence[Path | str],
     target: str | Sequence[Device] | Device | None = None,
@@ -902,6 +904,7 @@ class ProjectedJob(Result):
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"
 
 
+@saving
 @configured
 def project_job(
     *traces: Path | str | Sequence[Path | str],

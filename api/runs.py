@@ -11,7 +11,7 @@ from os import PathLike
 from os.path import isfile  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -49,13 +49,15 @@ from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
 from ..settings import configured, spelt_out
 from ..values import Beside
-from .checking import Check, check
+from .checking import Advice, Check, Need, advise, check, needed
 from .predicting import Explanation, Predicting, explain, predict
 from .provenance import data_hash
 from .tables import Data
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from .comparing import RunComparison, SeveralComparison
 
 
 _BARS = 10  # models that a notebook draws
@@ -324,6 +326,24 @@ class Run(Result):
     def check(self, *data: Data, **options: Any) -> Check:
         """Score the run on new measurements: `flopcast.check`, whose ``options`` they are; `Check` has the verdict."""
         return check(self, *data, **options)
+
+    def advise(self, *candidates: Data, **options: Any) -> Advice:
+        """Choose what to measure next on the target: `flopcast.advise`, whose ``options`` they are."""
+        return advise(self, *candidates, **options)
+
+    def needed(self, need: float, *candidates: Data, **options: Any) -> Need:
+        """Say whether the run errs by no more than is needed: `flopcast.needed`, whose ``options`` they are."""
+        return needed(self, need, *candidates, **options)
+
+    def compare(
+        self, *others: str | Path | Run, **options: Any
+    ) -> RunComparison | SeveralComparison:
+        """Compare the run with others, by model and group: `flopcast.compare`, whose ``options`` they are."""
+        from .comparing import compare  # here: it imports what projects and forecasts
+
+        if not others:
+            raise ParameterError("others", "must be a run at least, or its folder")
+        return cast("RunComparison | SeveralComparison", compare(self, *others, **options))
 
     def document(self) -> Document:
         """Return the run for readers; its ``data`` are those of ``metrics.json``, with the answer in a sentence."""

@@ -21,7 +21,7 @@ from ..hardware import GPU, find, scaled
 from ..output import FILES
 from ..readers.files import text
 from ..report.formats import counted
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..report.scaling import devices_document, predictions_document, published_document
 from ..scaling.counted import counted_rows, miss_rates
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
@@ -161,6 +161,7 @@ class MeasuredScaling(Result, DeviceScaling):
 scale_configs = scaled.scale_models
 
 
+@saving
 @spelt_out
 @configured
 def scale(
@@ -269,6 +270,11 @@ def scale(
     )
 
 
+scale_predict = scale
+"""The function of the command ``scale predict``."""
+
+
+@saving
 def scale_counters(
     *data: Data,
     sizes: Numbers | None = None,
@@ -365,6 +371,7 @@ def simulator_log(data: object) -> str | None:
     return None
 
 
+@saving
 def scale_misses(
     trace: str | Path,
     sizes: Numbers,
@@ -457,6 +464,7 @@ def _caches(gpu: GPU, sizes: Sequence[float]) -> tuple[list[float], list[float] 
     return [float(model.require("llc_mb")) for model in models], inner
 
 
+@saving
 @spelt_out
 @configured
 def scale_devices(
@@ -559,6 +567,7 @@ class PublishedScaling(Result):
         return published_document(self.reproduced, self.trials)
 
 
+@saving
 def scale_facts() -> PublishedScaling:
     """Reproduce the published results from the published data.
 

@@ -16,7 +16,7 @@ from ..hardware import find
 from ..output import FILES
 from ..report.document import Document
 from ..report.forecast import score_document, scores_document
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..workloads import supercomputers
 
 P = ParamSpec("P")
@@ -95,7 +95,7 @@ def _over_devices(call: Callable[..., supercomputers.Score]) -> Callable[..., An
     return called
 
 
-forecast_hpl = _over_devices(supercomputers.hpl)
-forecast_hpcg = _over_devices(supercomputers.hpcg)
-forecast_hpl_mxp = _over_devices(supercomputers.hpl_mxp)
-forecast_kernel = _over_devices(supercomputers.kernel)
+forecast_hpl = saving(_over_devices(supercomputers.hpl))
+forecast_hpcg = saving(_over_devices(supercomputers.hpcg))
+forecast_hpl_mxp = saving(_over_devices(supercomputers.hpl_mxp))
+forecast_kernel = saving(_over_devices(supercomputers.kernel))

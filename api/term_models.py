@@ -20,7 +20,7 @@ from ..errors import ParameterError, check_level, few
 from ..output import FILES
 from ..remarks import Remark
 from ..report.formats import counted
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..report.terms import terms_document
 from ..scaling.extrap import Experiment, read_experiment
 from ..scaling.prediction import error_percent
@@ -105,6 +105,7 @@ def _measured_at(model: TermModel, point: FloatArray) -> float:
     return float("nan")
 
 
+@saving
 @configured
 def scale_terms(
     data: str | Path,

@@ -39,6 +39,7 @@ from ..output import replacing
 from ..readers import Measurements
 from ..remarks import Remark, remark
 from ..report.notebook import notebook_progress
+from ..report.result import saving
 from ..settings import Report, configured, spelt_out
 from ..table.conditions import MeasuredReading
 from ..table.measurements import COUNTER
@@ -60,6 +61,7 @@ Models: TypeAlias = "str | Iterable[Model]"
 Targets: TypeAlias = "Device | list[Device] | tuple[Device, ...]"
 
 
+@saving
 @spelt_out
 @configured
 def train(

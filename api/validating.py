@@ -15,7 +15,7 @@ from ..features.matrix import build_dataset
 from ..output import FILES
 from ..report.document import Document
 from ..report.formats import counted
-from ..report.result import Result
+from ..report.result import Result, saving
 from ..report.validation import efficiency_figure, roofline_figure, validation_document
 from ..scaling.devices import with_cu_law
 from ..settings import configured, spelt_out
@@ -79,6 +79,7 @@ class Validation(Result, ValidationResult):
         )
 
 
+@saving
 @spelt_out
 @configured
 def validate(

@@ -157,12 +157,16 @@ def _fields(kind: str, module: str) -> list[ast.arg]:
 def _defined(name: str, module: str) -> tuple[str, str]:
     """Return name and module of the function that a module has under a name.
 
-    That is its own one, or one of a lower room: ``measure = returning(Measured, timing.measure)``.
+    That is its own one, one that has another name too (``scale_predict = scale``), or one of a lower room:
+    ``measure = returning(Measured, timing.measure)``.
     """
     taken = re.search(
-        rf"^{name} = (?:\w+\((?:\w+, )?)?(\w+)\.(\w+)\)?$", _source(module), re.MULTILINE
+        rf"^{name} = (?:\w+\((?:\w+, )?)*(\w+)\.(\w+)\)*$", _source(module), re.MULTILINE
     )
     if taken is None:
+        same = re.search(rf"^{name} = (\w+)$", _source(module), re.MULTILINE)
+        if same is not None:
+            name = same[1]
         return name, module
     return _defined(taken[2], _home(taken[1], module))
 

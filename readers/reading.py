@@ -583,7 +583,8 @@ _OURS = {"device", "group", "library", "campaign", SPECULATION, *TEXT_COLUMNS}
 _OURS |= {name for op in OPS.values() for name in (*op.identity, *op.dims, *op.metrics)}
 
 
-_BY_ALIAS = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+_BY_ALIAS = dict(vocabulary("columns_of_serving"))
+_BY_ALIAS |= {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
 
 def canonical_defaults(defaults: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, NoDurationError, few
-from ..operators.kinds.serving_run import SERVING, request_us
+from ..operators.kinds.serving_run import METRICS, SERVING, request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..operators.work import as_numbers, dtypes_in_kernel_names, each_word
 from ..output import unguarded
@@ -55,8 +55,9 @@ from .words import vocabulary
 #: Other names (lower case, with _ for blanks and hyphens) of the measurement table's columns, as rocprofv3, PyTorch,
 #: vLLM, configurations of models and pandas have them.
 ALIASES: Final[dict[str, list[str]]] = vocabulary("columns")
-_OF_BENCHMARKS: Final = vocabulary("columns_of_vllm")
-"""Columns of tables of what vllm bench serve wrote -> ours."""
+_OF_SERVING: Final[dict[str, str]] = vocabulary("columns_of_serving")
+"""Columns of tables of runs of serving, as clients and people have them -> ours."""
+_SERVING_COLUMNS: Final = frozenset({*OPS[SERVING].dims, *METRICS, *DTYPE_COLUMNS, "device"})
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(
     {
@@ -113,10 +114,11 @@ def tidy_rows(
         raise DataError(
             f"two columns are called {twice!r} once renamed: leave one out", source=source
         )
-    if "mean_ttft_ms" in table:
-        table = table.rename(
-            columns={name: ours for name, ours in _OF_BENCHMARKS.items() if ours not in table}
-        )
+    if _holds_serving(table, options):
+        table = _with_serving_names(table)
+        if "output_len" in options.defaults:
+            answers = filled(table, "output_len", options.defaults["output_len"])
+            table = table.assign(output_len=answers)
     if {_START, _END} <= set(table) and not any(
         _split(str(name))[1] in TIME_UNITS for name in table
     ):
@@ -341,10 +343,52 @@ def _is_measurements(names: Iterable[str]) -> bool:
 
 def _is_serving(names: Iterable[str]) -> bool:
     """Return whether columns are those of runs of serving that leave their operator out."""
-    plain = set(map(_plain, names))
-    ours = plain | {_OF_BENCHMARKS[name] for name in plain & _OF_BENCHMARKS.keys()}
-    stated = not plain.isdisjoint(("op", *ALIASES["op"]))
+    names = list(names)
+    stated = not {*map(_plain, names)}.isdisjoint(("op", *ALIASES["op"]))
+    ours = {_serving_name(name)[0] for name in names}
     return not stated and "concurrency" in ours and not ours.isdisjoint(_TOKEN_TIMES)
+
+
+def _holds_serving(table: pd.DataFrame, options: Options) -> bool:
+    """Return whether all rows of a table are runs of serving, as its columns, its operator or the default has it."""
+    if options.defaults.get("op") == SERVING or _is_serving(map(str, table.columns)):
+        return True
+    return "op" in table and bool(as_text(table["op"]).eq(SERVING).all())
+
+
+def _with_serving_names(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of runs of serving with its columns under our names, and times of tokens in ms."""
+    places = [*_OF_SERVING]
+    ranked = []
+    for name in map(str, table.columns):
+        ours, word = _serving_name(name)
+        if name != ours and ours in _SERVING_COLUMNS and ours not in table:
+            ranked.append((places.index(word) if word in _OF_SERVING else -1, name, ours))
+    names: dict[str, str] = {}
+    for _, name, ours in sorted(ranked):
+        if ours in names.values():
+            continue
+        names[name] = ours
+        unit = _split(name)[1]
+        if ours in _TOKEN_TIMES and unit != "ms":
+            factor = TIME_UNITS[str(unit)] / TIME_UNITS["ms"]
+            table = table.assign(**{name: factor * as_numbers(table, name)})
+    return table.rename(columns=names)
+
+
+def _serving_name(name: str) -> tuple[str, str]:
+    """Return what we call a column of runs of serving, and the word of `_OF_SERVING` that it is.
+
+    >>> _serving_name("ISL"), _serving_name("Mean TTFT (s)")
+    (('input_len', 'isl'), ('ttft_ms', 'mean_ttft_ms'))
+    """
+    base, unit = _split(name)
+    word = _plain(name)
+    if unit in TIME_UNITS:
+        in_ms = f"{_plain(base)}_ms"
+        if _OF_SERVING.get(in_ms, in_ms) in _TOKEN_TIMES:
+            word = in_ms
+    return _OF_SERVING.get(word, word), word
 
 
 def _inferred(cells: pa.ChunkedArray) -> pd.Series:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar, cast
 
 import pandas as pd
 import pyarrow as pa
@@ -35,6 +35,7 @@ from .notebook import framed
 
 P = ParamSpec("P")
 R = TypeVar("R", bound="Result")
+T = TypeVar("T")
 _FRAME: Final = 460  # pixels of an answer in a notebook
 
 
@@ -227,6 +228,39 @@ def slid(title: str, parts: Sequence[Part], lacking: str) -> Answer:
     if not parts:
         raise ParameterError("what_if", lacking)
     return Answer(Document(title=title, sections=[Section("", parts)], data={}))
+
+
+def saving(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function take ``out``, the place that its result is saved to, and ``overwrite``, as `Result.save` does.
+
+    They are what the options ``--out`` and ``--force`` of its command say.
+    """
+    stated = signature(function)
+    parameters = [*stated.parameters.values()]
+    added = [Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="str | Path | None")]
+    overwrites = "overwrite" in stated.parameters
+    if not overwrites:
+        added.append(
+            Parameter("overwrite", Parameter.KEYWORD_ONLY, default=False, annotation="bool")
+        )
+    last = len(parameters)
+    if parameters and parameters[-1].kind is Parameter.VAR_KEYWORD:
+        last -= 1
+    parameters[last:last] = added
+
+    @wraps(function)
+    def called(
+        *args: Any, out: str | Path | None = None, overwrite: bool = False, **given: Any
+    ) -> T:
+        if overwrites:
+            given["overwrite"] = overwrite
+        result = function(*args, **given)
+        if out is not None:
+            cast("Result", result).save(out, overwrite=overwrite)
+        return result
+
+    vars(called)["__signature__"] = stated.replace(parameters=parameters)
+    return cast("Callable[P, T]", called)
 
 
 def returning(kind: type[R], call: Callable[P, Any]) -> Callable[P, R]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.errors import ParameterError
+from flopcast.errors import ParameterError, UnknownGPUError
 from flopcast.tests.commands.running import call
 
 ASKED = {
@@ -371,6 +371,16 @@ def test_a_batch_is_not_asked_how_sure_it_is() -> None:
     with pytest.raises(ParameterError) as refused:
         fc.forecast("llama-3.1-8b", batch=1, input_len=8, output_len=8, sure=0.9)
     assert refused.value.parameter == "sure"
+
+
+def test_names_and_numbers_of_gpus_that_are_taken_for_each_other_are_told_apart() -> None:
+    with pytest.raises(ParameterError, match="which ones says gpu"):
+        fc.forecast("llama-3.1-70b", gpus="H200,MI300X")
+    with pytest.raises(UnknownGPUError, match="how many there are says gpus"):
+        fc.forecast("llama-3.1-70b", gpu="8")
+    refused = call("forecast", "llama-3.1-70b", "--gpus", "H200,MI300X")
+    assert "which ones says --gpu" in refused.stderr
+    assert "--gpus" in call("forecast", "llama-3.1-70b", "--gpu", "8").stderr
 
 
 def test_words_of_the_field_say_the_same_on_both_doors() -> None:

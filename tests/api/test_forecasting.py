@@ -163,6 +163,42 @@ def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path
     assert again["predicted"].to_numpy() == pytest.approx(measured["measured"].to_numpy(), rel=0.06)
 
 
+def test_a_table_may_have_the_words_of_the_field(measured: pd.DataFrame, tmp_path: Path) -> None:
+    words = {"gpu": "device", "input_len": "ISL", "output_len": "osl", "batch": "batch_size"}
+    renamed = measured.rename(columns=words)
+    renamed.to_csv(tmp_path / "runs.csv", index=False)
+    whole = fc.forecast(cases=measured).table
+    renamed_table = fc.forecast_cases(tmp_path / "runs.csv").table
+    assert renamed_table["predicted"].tolist() == whole["predicted"].tolist()
+    assert [*calibrate(renamed, prior="vllm-0.8.5").mean] == [
+        *calibrate(measured, prior="vllm-0.8.5").mean
+    ]
+
+
+def test_a_step_and_a_table_have_functions_of_their_own(tmp_path: Path) -> None:
+    step = {"gpus": 8, "global_batch": 128, "seq_len": 4096}
+    table = fc.forecast_train("llama-3.1-8b", **step).table
+    asked = fc.forecast("llama-3.1-8b", kind="training", **step).table
+    assert table["predicted"].tolist() == asked["predicted"].tolist()
+    line = "forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096 --json"
+    (told,) = json.loads(call(*line.split()).stdout)["forecasts"]
+    assert told["predicted"] == table["predicted"].tolist()[0]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'batch'"):
+        fc.forecast_train("llama-3.1-8b", batch=1)  # type: ignore[call-arg]
+
+
+def test_a_result_is_saved_where_the_function_is_told(
+    measured: pd.DataFrame, tmp_path: Path
+) -> None:
+    made = calibrate(measured, prior="vllm-0.8.5", out=tmp_path / "own.toml")  # type: ignore[call-arg]
+    assert (tmp_path / "own.toml").read_text("utf-8") == as_toml(made)
+    (tmp_path / "mine.toml").write_text("mine")
+    with pytest.raises(fc.DataError, match="give overwrite=True"):
+        calibrate(measured, prior="vllm-0.8.5", out=tmp_path / "mine.toml")  # type: ignore[call-arg]
+    calibrate(measured, prior="vllm-0.8.5", out=tmp_path / "mine.toml", overwrite=True)  # type: ignore[call-arg]
+    assert (tmp_path / "mine.toml").read_text("utf-8") == as_toml(made)
+
+
 def test_runs_in_several_files_are_those_of_one(measured: pd.DataFrame, tmp_path: Path) -> None:
     whole, first, second = (tmp_path / f"{name}.csv" for name in ("whole", "first", "second"))
     measured.to_csv(whole, index=False)

@@ -28,6 +28,14 @@ def test_a_block_has_its_settings_and_those_before_are_back_after_it() -> None:
     assert asked() == ((), -1, 0, 0.9)
 
 
+def test_settings_are_shown() -> None:
+    assert repr(fc.config()).startswith("config(): nothing is set, of jobs, cluster,")
+    with fc.config(seed=3):
+        fc.config(jobs=2)
+        assert repr(fc.config()) == "config(jobs=2, seed=3)"
+    assert "nothing is set" in repr(fc.config())
+
+
 def test_a_block_that_fails_leaves_nothing_behind() -> None:
     with pytest.raises(ZeroDivisionError), fc.config(seed=3):
         1 / 0  # noqa: B018

@@ -52,7 +52,9 @@ def keywords(name: str) -> dict[str, inspect.Parameter]:
 def test_options_are_the_keywords_of_the_function_with_their_defaults(name: str) -> None:
     stated = keywords(name)
     options = {option.name: option for option in command_of(name).params}
-    assert options.keys() - OF_THE_TERMINAL == stated.keys() - {*NOT_ASKED}
+    saved = {"out", "overwrite"}
+    assert options.keys() - OF_THE_TERMINAL == stated.keys() - {*NOT_ASKED} - saved
+    assert saved <= stated.keys()
     for keyword in stated.keys() & options.keys():
         default = stated[keyword].default
         if options[keyword].default is None and isinstance(options[keyword].show_default, str):

@@ -14,16 +14,14 @@ from flopcast.commands.app import COMMANDS, load
 
 CALLED: dict[str, Callable[..., Any]] = {
     "project": projecting.project_traces,
-    "scale predict": fc.scale,
+    "forecast MODEL": fc.forecast,
 }
-CALLED |= dict.fromkeys(("forecast MODEL", "forecast train", "forecast cases"), fc.forecast)
 """What a command calls, where that is not the function of its name at the front door."""
 SHOWN = {
     "as_json",
     "every",
     "short",
     "quiet",
-    "out",
     "plot",
     "top",
     "chakra",
@@ -36,7 +34,7 @@ SHOWN = {
     "together",
     "need",
 }
-"""Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`,
+"""Options that say how a result is shown, and what is written beside it; `together` replays ranks by `projecting.project_job`,
 `cus` measures by `measure.measure_sizes`, `need` says of a result whether it is sure enough."""
 
 
@@ -79,8 +77,8 @@ def test_an_option_is_spelt_as_its_keyword() -> None:
 
 @pytest.mark.parametrize("name", [name for name, _ in commands() if name not in ("gpus", "schema")])
 def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
-    called = called_by(name)
-    known = set(inspect.signature(called).parameters)
+    front = getattr(fc, name.replace(" MODEL", "").replace(" ", "_").replace("-", "_"))
+    known = {*inspect.signature(called_by(name)).parameters, *inspect.signature(front).parameters}
     command = dict(commands())[name]
     assert {one.name for one in command.params} - SHOWN - {"help"} <= known
 
@@ -106,6 +104,8 @@ def test_who_takes_units_of_columns_takes_their_names() -> None:
 
 
 def test_ranks_replayed_together_are_asked_for_in_the_same_words() -> None:
-    assert set(inspect.signature(projecting.project_job).parameters) - {"laws"} <= set(
-        inspect.signature(projecting.project_traces).parameters
-    )
+    assert set(inspect.signature(projecting.project_job).parameters) - {
+        "laws",
+        "out",
+        "overwrite",
+    } <= set(inspect.signature(projecting.project_traces).parameters)

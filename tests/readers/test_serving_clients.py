@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import flopcast as fc
@@ -278,3 +279,60 @@ def test_drafted_tokens_make_a_variant(tmp_path: Path) -> None:
     )
     (row,) = read(tmp_path, drafted).frame.to_dict("records")
     assert row["variant"] == "speculative"
+
+
+OWN = {
+    "model": ["llama-3.1-70b"] * 2,
+    "engine": ["vllm"] * 2,
+    "gpu": ["MI300X"] * 2,
+    "dtype": ["fp8"] * 2,
+}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"isl": 1024, "osl": 512, "concurrency": [1, 64], "tp": 8, "ttft_ms": 60.0, "tpot_ms": 9.0},
+        {"ISL": 1024, "OSL": 512, "Conc": [1, 64], "TP": 8, "TTFT (s)": 0.06, "TPOT (ms)": 9.0},
+        {
+            "random_input_len": 1024,
+            "random_output_len": 512,
+            "max_concurrency": [1, 64],
+            "tensor_parallel_size": 8,
+            "mean_ttft_ms": 60.0,
+            "mean_tpot_ms": 9.0,
+            "mean_itl_ms": 8.0,
+        },
+        {
+            "random_input": 1024,
+            "random_output": 512,
+            "max_concurrency": [1, 64],
+            "tp_size": 8,
+            "mean_ttft_us": 60e3,
+            "mean_itl_ms": 9.0,
+        },
+    ],
+)
+def test_a_table_of_runs_may_have_the_words_of_the_field(
+    columns: dict[str, object], tmp_path: Path
+) -> None:
+    table = pd.DataFrame({**OWN, **columns})
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    for given in (table, tmp_path / "runs.csv"):
+        found = fc.read(given).frame
+        assert found["concurrency"].tolist() == [1, 64]
+        for name, value in {
+            "input_len": 1024,
+            "output_len": 512,
+            "tp": 8,
+            "ttft_ms": 60.0,
+            "tpot_ms": 9.0,
+        }.items():
+            assert found[name].tolist() == pytest.approx([value] * 2)
+        assert set(found["device"]) == {"MI300X"}
+
+
+def test_defaults_of_runs_may_have_the_words_of_the_field() -> None:
+    table = pd.DataFrame({**OWN, "conc": [1, 64], "ttft_ms": 60.0, "tpot_ms": 9.0})
+    found = fc.read(table, default={"isl": "1024", "osl": "512", "tp_size": "8"}).frame
+    assert found[["input_len", "output_len", "tp"]].values.tolist() == [[1024, 512, 8]] * 2
