@@ -606,7 +606,7 @@ def advise(
         What could be measured: rows of the host, or shapes. Shapes are for a run that has no host,
         with or without a time. Rows of the target beside a host's count as measured already.
     rows : int, optional
-        As for `curve`: how many may be; or ``budget``.
+        As for `curve`; or else a ``budget``.
     budget : float or str, optional
         As for `train`: a row costs its ``cost_s``, where the candidates have that column, else
         ``row_seconds``.

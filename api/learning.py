@@ -192,7 +192,7 @@ def curve(
     where, unit, default, rename, keep
         As for `read`.
     rows : sequence of int, or str
-        How many rows of the target are measured. At least 10 each; those that the data do not have
+        How many rows of the target to measure. At least 10 each; those that the data do not have
         are left out.
     draws : int
         How often rows are drawn, and others held out.

@@ -102,8 +102,8 @@ def train(
         Measured files and folders, tables with the columns of the measurement table, or what `read`
         returned, in any mix. None: the embedded measurements.
     host : str, Path or GPU, optional
-        Device that was measured: a name or a TOML file. ``"all"`` trains from any. Without a host,
-        the time on the target is learnt from shapes alone.
+        Device that was measured: a name or a TOML file. From ``"all"`` it is trained for any. Without a
+        host, the time on the target is learnt from shapes alone.
     target : str, Path or GPU, or a list of them, optional
         Device to predict: a name or a TOML file. The
         target ``"all"`` is all GPUs of the catalogue that the rows name, a list those
@@ -170,7 +170,7 @@ def train(
     trees : bool
         Errors of forests of 2 to 1024 trees too (slow). They are grown in every fold.
     budget : float or str, optional
-        Time that it may take: 90s, 20m or 1.5h. A number is of seconds; after it no further fit of
+        Time that may be spent: 90s, 20m or 1.5h. A number is of seconds; after it no further fit of
         the cross-validation starts.
     seed : int
         Seed of everything random; the same seed gives the same result.

@@ -156,10 +156,29 @@ def _legible(command: Any) -> Any:
             one.metavar = ""  # typer's own, <bool>, asks for a value that is then read as a file
         elif one.param_type_name == "argument":
             one.display_type_rich = lambda ctx: None  # beside its name typer has <list[Path]>
+        elif one.metavar is None:
+            one.metavar = _METAVARS.get(one.bare_type())
+        if isinstance(getattr(one, "show_default", None), str):
+            one._get_default_string = _as_it_is(one.show_default)  # typer's has brackets around it
+    if command.help:
+        command.help = "\n\n".join(_paragraphs(command.help))
     command.make_context, command.invoke = spelled(_complete(command)), spelled(command.invoke)
     for inner in getattr(command, "commands", {}).values():
         _legible(inner)
     return command
+
+
+_METAVARS: Final = {"str": "WORD", "int": "N", "float": "NUMBER", "Path": "PATH"}
+"""What stands for a value whose option says nothing of it, in place of typer's ``<str>``."""
+
+
+def _as_it_is(default: str) -> Callable[..., str]:
+    return lambda **_: default
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a help, each in one line: terminals are of any width."""
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
 
 
 def _complete(command: Any) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ WORKED_OUT: Final = object()
 _IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
 _IMPORTS: Final = re.compile(r"^from (\.++)([\w.]*+) import (\([^()]*+\)|[^\n]*+)", re.MULTILINE)
 _DEFAULT: Final = re.compile(r"\bdefault[ =]([^\n]++)")
+_CHOICES: Final = re.compile(r"\{([^{}]*+)\}")
 _ENTRY: Final = re.compile(
     r"^(\*?\w+(?:, \*?\w+)*)(?: : ([^\n]+))?\n((?: [^\n]*\n|\n)+)", re.MULTILINE
 )
@@ -48,6 +49,8 @@ class Keyword:
         Whether it has no default.
     shown : str
         The default as the docstring has it, "" where it says none.
+    choices : tuple of str
+        The words that it may be, where the docstring lists them: ``{"tuned", "stock"}``.
     help : str
         The first sentence that the docstring says of it.
     """
@@ -60,6 +63,7 @@ class Keyword:
     is_optional: bool
     is_needed: bool
     shown: str
+    choices: tuple[str, ...]
     help: str
 
 
@@ -224,6 +228,10 @@ def _keyword(
     stated = _described(name, module).get(parameter.arg, ("", ""))
     annotation = "" if parameter.annotation is None else ast.unparse(parameter.annotation)
     shown = _DEFAULT.search(stated[0])
+    listed = _CHOICES.match(stated[0])
+    choices = tuple[str, ...]()
+    if listed is not None:
+        choices = tuple(word.strip().strip('"') for word in listed[1].split(","))
     return Keyword(
         name=parameter.arg,
         annotation=annotation,
@@ -233,6 +241,7 @@ def _keyword(
         is_optional="optional" in stated[0],
         is_needed=default is None,
         shown="" if shown is None else shown[1].strip('"'),
+        choices=choices,
         help=said(name, parameter.arg, module),
     )
 

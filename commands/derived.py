@@ -298,8 +298,11 @@ def _declared_parameter(
     if kind.parsed is bool and "True" in (str(keyword.default), keyword.shown):
         spelt = f"{spelt}/--no-{_spelt(keyword.name)[2:]}"
         shown = keyword.name.replace("_", "-")
+    metavar = kind.metavar
+    if kind.parsed is str and keyword.choices:
+        metavar = "|".join(keyword.choices)
     option = opt.option(
-        text, kind.metavar, panel, shown=shown, spelt=spelt, autocompletion=kind.completed
+        text, metavar, panel, shown=shown, spelt=spelt, autocompletion=kind.completed
     )
     if keyword.is_needed:
         return _parameter(keyword.name, Annotated[kind.parsed, option], inspect.Parameter.empty)

@@ -198,7 +198,7 @@ RenameOption = Annotated[
         spelt="--rename",
     ),
 ]
-MetricOption = Annotated[str, option(said("train", "metric"), panel=DATA)]
+MetricOption = Annotated[str, option(said("train", "metric"), "COLUMN", DATA)]
 EachOption = Annotated[
     bool,
     option(
@@ -229,12 +229,12 @@ WithoutFeaturesOption = Annotated[
 ]
 SeedOption = Annotated[
     int,
-    option(said("train", "seed"), panel=MORE, min=0),
+    option(said("train", "seed"), "N", MORE, min=0),
 ]
 IntervalOption = Annotated[float, option(said("predict", "interval"), "LEVEL")]
 NeedOption = Annotated[
     float | None,
-    option(said("needed", "need"), panel=MORE),
+    option(said("needed", "need"), "PART", MORE),
 ]
 
 
@@ -282,7 +282,7 @@ AllOption = Annotated[
 ShortOption = Annotated[
     bool, option("Print the answer alone, in a few lines.", panel=MORE, spelt="--short")
 ]
-TopOption = Annotated[int, option("Features to print with --all.", panel=MORE, min=0)]
+TopOption = Annotated[int, option("Features to print with --all.", "N", MORE, min=0)]
 ChakraOption = Annotated[
     Path | None,
     option("Write chakra.RANK.et there, which simulators of networks run.", "FOLDER", MORE),

@@ -109,3 +109,29 @@ def test_ranks_replayed_together_are_asked_for_in_the_same_words() -> None:
         "out",
         "overwrite",
     } <= set(inspect.signature(projecting.project_traces).parameters)
+
+
+def test_an_option_says_what_stands_for_its_value() -> None:
+    for name, option in options():
+        if not option.is_flag:
+            assert option.metavar, (name, option.name)
+            assert "<str>" not in option.metavar
+    for name, word, listed in (
+        ("train", "suite", "default|literature"),
+        ("train", "scheme", "grouped|kfold"),
+        ("forecast MODEL", "tuning", "either|tuned|stock"),
+    ):
+        (option,) = [one for of, one in options() if of == name and one.name == word]
+        assert option.metavar == listed
+
+
+def test_a_default_of_several_values_is_shown_as_it_is_typed() -> None:
+    (rows,) = [one for of, one in options() if of == "curve" and one.name == "rows"]
+    shown = rows._get_default_string(ctx=None, show_default_is_str=True, default_value=None)
+    assert shown == "10,30,100,300,1000"
+
+
+def test_help_is_written_in_paragraphs_whatever_the_width() -> None:
+    for name, command in commands():
+        for paragraph in command.help.split("\n\n"):
+            assert "\n" not in paragraph, name
