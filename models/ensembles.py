@@ -32,6 +32,7 @@ from .base import (
     rows_to_predict,
 )
 from .baselines import AdditiveTime
+from .forests import predicted_by
 from .target_space import LARGEST_LOG, Columns, settled
 
 ENOUGH_ROWS, ENOUGH_GROUPS = 3000, 100
@@ -155,7 +156,7 @@ class LogResidual(PositiveRegressor):
         """Return predictions in the unit of y, shape (n_samples,), all positive."""
         check_is_fitted(self, "learner_")
         log_base = np.log(self.base_.predict(X))
-        logs = log_base + self.learner_.predict(self.seen(X, log_base))
+        logs = log_base + predicted_by(self.learner_, self.seen(X, log_base))
         return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
 
     def seen(self, X: Any, log_base: np.ndarray) -> np.ndarray:
@@ -508,7 +509,9 @@ class Transfer(PositiveRegressor):
         if not self.campaigns_:
             return self._named(shape_values)
         if self.campaign_models_:
-            scores = np.transpose([model.predict(shape_values) for model in self.campaign_models_])
+            scores = np.transpose(
+                [predicted_by(model, shape_values) for model in self.campaign_models_]
+            )
         else:  # where the host's campaign decides nothing, that of most groups
             scores = self._of_hosts(
                 values

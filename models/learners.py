@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import FlopcastError
 from .base import check_rows, feature_names, one_blas_thread, rows_to_predict
+from .forests import predicted_by
 
 try:
     import lightgbm
@@ -223,7 +224,7 @@ class Forest(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the mean over the trees, shape (n_samples,)."""
         check_is_fitted(self, "forest_")
-        return self.forest_.predict(rows_to_predict(self, X))
+        return predicted_by(self.forest_, rows_to_predict(self, X))
 
 
 def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> dict[int, float]:

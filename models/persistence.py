@@ -19,7 +19,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -27,6 +26,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, Tree
 
 from ..errors import ArtifactError
+from .forests import FORESTS
 from .learners import Boosted
 
 # members of the file
@@ -39,10 +39,9 @@ _MOST_DIRECTORY: Final = 4096  # bytes of the directory of the zip, of two files
 
 _OURS = __name__.rpartition(".")[0]
 _TREES = (DecisionTreeRegressor, ExtraTreeRegressor)
-_FORESTS = (ExtraTreesRegressor, RandomForestRegressor)
 _FOREIGN = {
     f"{one.__module__}.{one.__qualname__}": one
-    for one in (*_TREES, *_FORESTS, LinearRegression, Pipeline, StandardScaler)
+    for one in (*_TREES, *FORESTS, LinearRegression, Pipeline, StandardScaler)
 }
 """scikit-learn's classes that a file may hold, besides the estimators and dataclasses of ``flopcast.models``."""
 _KINDS: Final = "biufU"  # kinds of NumPy arrays: truth values, integers, floats, texts
@@ -354,7 +353,7 @@ class _Reader:
             inside = [state["tree_"].n_features]
         else:
             inside = []
-        if kind in _FORESTS and "estimators_" in state:
+        if kind in FORESTS and "estimators_" in state:
             if not all(type(one) in _TREES for one in state["estimators_"]):
                 raise ValueError("a forest holds what is no tree")
             inside = [one.n_features_in_ for one in state["estimators_"]]
