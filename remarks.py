@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need not wait for NumPy
     import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need n
     from numpy.typing import NDArray
 
     from .arrays import BoolArray
+
+_JOINED: Final = 2**13  # rows whose texts are joined at a time
 
 
 # Text as it may be shown: names come from data, and a name must not steer a terminal or turn the
@@ -270,7 +272,7 @@ class Reasons:
                 said[row].append(one)
         return [tuple(why) for why in said]
 
-    def texts(self) -> tuple[pa.LargeStringArray, NDArray[np.object_]]:
+    def texts(self) -> tuple[pa.ChunkedArray, NDArray[np.object_]]:
         """Return the text of all that is said of each row, and `general` of what comes first; "" where nothing is.
 
         >>> of_first = remark("missing-value", "m is missing"), remark("further-reasons", "and 2 more")
@@ -284,7 +286,7 @@ class Reasons:
 
         first = np.full(self.rows, "", dtype=object)
         count = np.zeros(self.rows, dtype=np.intp)  # what is said of each row so far
-        pool: list[Any] = [None, ""]
+        pool, pooled = [pa.array([None, ""], pa.large_string())], 2
         in_order = [np.ones(self.rows, dtype=np.intp)]  # of each row the first, ... in the pool
         for rows, what in self.parts:
             if isinstance(what, Alike):
@@ -298,10 +300,14 @@ class Reasons:
                 if nth == len(in_order):
                     in_order.append(np.zeros(self.rows, dtype=np.intp))
                 at = nth_of_rows == nth
-                in_order[nth][rows[at]] = len(pool) + codes[at]
+                in_order[nth][rows[at]] = pooled + codes[at]
             count[rows] += 1
-            pool += texts.tolist()
-        words = pa.array(pool, pa.large_string())
-        each = [words.take(pa.array(places)) for places in in_order]
+            pool.append(pa.array(texts, pa.large_string()))
+            pooled += len(texts)
+        words, joined = pa.concat_arrays(pool), []
         between = pa.scalar("; ", pa.large_string())
-        return pc.binary_join_element_wise(*each, between, null_handling="skip"), first
+        for start in range(0, self.rows, _JOINED):
+            places_of_part = [places[start : start + _JOINED] for places in in_order]
+            each = [words.take(pa.array(places)) for places in places_of_part]
+            joined.append(pc.binary_join_element_wise(*each, between, null_handling="skip"))
+        return pa.chunked_array(joined, pa.large_string()), first

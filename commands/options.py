@@ -229,8 +229,6 @@ WithoutFeaturesOption = Annotated[
 ]
 SeedOption = Annotated[
     int,
-    option(said("train", "seed"), "N", MORE, min=0),
-]
 IntervalOption = Annotated[float, option(said("predict", "interval"), "LEVEL")]
 NeedOption = Annotated[
     float | None,

@@ -56,21 +56,40 @@ class RangeCheck:
 
 @dataclass(frozen=True)
 class _Outside:
-    """Where rows lie outside a range."""
+    """Where n rows lie outside a range."""
 
     names: tuple[str, ...]  # of all features of the range
-    features: NDArray[np.intp]  # those that any row leaves, in order; shape (q,)
-    distances: FloatArray  # of each row in each of these, 0 inside; shape (n, q)
+    rows: int
+    distances: dict[int, FloatArray]  # by feature that any row leaves that of each row, 0 inside
 
     def furthest(self) -> FloatArray:
         """Return the distance of the furthest feature of each row, (n,)."""
-        return self.distances.max(axis=1, initial=0.0)
+        furthest = np.zeros(self.rows)
+        for distances in self.distances.values():
+            np.maximum(furthest, distances, out=furthest)
+        return furthest
+
+    def furthest_first(self, named: int) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Yield features and the rows of which each is the furthest, then the second, ..., ``named`` of each row."""
+        rows = np.flatnonzero(self.furthest() > 0)
+        left = {feature: distances[rows] for feature, distances in self.distances.items()}
+        for _ in range(min(named, len(left))):
+            furthest, feature_of_rows = np.zeros(len(rows)), np.full(len(rows), -1)
+            for feature, distances in left.items():
+                feature_of_rows[distances > furthest] = feature
+                np.maximum(furthest, distances, out=furthest)
+            for feature, distances in left.items():
+                at = np.flatnonzero(feature_of_rows == feature)
+                if len(at):
+                    yield feature, rows[at]
+                    distances[at] = 0.0
 
     def ignore(self, unknown: Mapping[str, BoolArray] | None, rows: NDArray[np.intp]) -> None:
         """Set the distances to zero in the features that are ``unknown`` of all rows; these are at ``rows``."""
         for name, without in (unknown or {}).items():
-            place = np.flatnonzero(self.features == self.names.index(name))
-            self.distances[np.ix_(without[rows], place)] = 0.0
+            distances = self.distances.get(self.names.index(name))
+            if distances is not None:
+                distances[without[rows]] = 0.0
 
 
 @dataclass(frozen=True)
@@ -141,8 +160,8 @@ class TrainedRange:
             A trained feature is not among the columns.
         """
         values = self._values(X)
-        furthest = np.zeros(len(values))
-        reasons = Reasons(len(values))
+        furthest = np.zeros(len(X))
+        reasons = Reasons(len(X))
         for one, rows, part in self._parts(values):
             outside = one._outside(part)
             outside.ignore(unknown, rows)
@@ -151,14 +170,14 @@ class TrainedRange:
         common = furthest
         if self.by_kind:
             every = self._outside(values)
-            every.ignore(unknown, np.arange(len(values)))
+            every.ignore(unknown, np.arange(len(X)))
             common = every.furthest()
         return RangeCheck(furthest > 0, reasons, furthest, 1.0 + WIDENING * furthest, common)
 
     def holds(self, X: pd.DataFrame) -> BoolArray:
         """Return which rows of ``X`` do not leave the range, (n,), as `check` says."""
         values = self._values(X)
-        inside = np.ones(len(values), dtype=bool)
+        inside = np.ones(len(X), dtype=bool)
         for one, rows, part in self._parts(values):
             inside[rows] = ~(one._outside(part).furthest() > 0)
         return inside
@@ -170,20 +189,21 @@ class TrainedRange:
         their logarithms), NaN of a feature that is one value; `distance` is that of `RangeCheck`.
         The furthest outside come first, then those nearest to an end.
         """
-        values = self._values(X)[:1]
-        limits = next(one for one, _, _ in self._parts(values))
-        positive = limits._is_ratio & (values[0] > 0)
+        columns = self._values(X[:1])
+        values = np.concatenate(columns)
+        limits = next(one for one, _, _ in self._parts(columns))
+        positive = limits._is_ratio & (values > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high, at = (
-                np.where(positive, np.log(one), one) for one in (limits.low, limits.high, values[0])
+                np.where(positive, np.log(one), one) for one in (limits.low, limits.high, values)
             )
             place = (at - low) / np.where(high > low, high - low, np.nan)
         places = pd.DataFrame(
-            {"feature": self.names, "value": values[0], "low": limits.low, "high": limits.high}
+            {"feature": self.names, "value": values, "low": limits.low, "high": limits.high}
         )
-        outside = limits._outside(values)
         distances = np.zeros(len(self.names))
-        distances[outside.features] = outside.distances[0]
+        for feature, distance in limits._outside(columns).distances.items():
+            distances[feature] = distance[0]
         places = places.assign(place=place, distance=distances)
         order = np.lexsort((np.minimum(place, 1 - place), -places["distance"].to_numpy()))
         return places.iloc[order].reset_index(drop=True)
@@ -204,6 +224,8 @@ class TrainedRange:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the range that ``to_dict`` described."""
+        if not state:
+            raise ValueError("a trained range names no feature")
         entries = state.values()
         low = np.array([entry["low"] for entry in entries], dtype=np.float64)
         high = np.array([entry["high"] for entry in entries], dtype=np.float64)
@@ -228,20 +250,20 @@ class TrainedRange:
         )
 
     def _parts(
-        self, values: FloatArray
-    ) -> Iterator[tuple[TrainedRange, NDArray[np.intp], FloatArray]]:
-        """Yield the range of each class that has rows, their positions and values (n × p); of none, the whole one."""
-        rest = np.ones(len(values), dtype=bool)
+        self, values: Sequence[FloatArray]
+    ) -> Iterator[tuple[TrainedRange, NDArray[np.intp], Sequence[FloatArray]]]:
+        """Yield the range of each class that has rows, their positions and p columns (n,); of none, the whole one."""
+        rest = np.ones(len(values[0]), dtype=bool)
         parts = []
         for name, one in self.by_kind.items():
-            rows = rest & (values[:, self.names.index(name)] > 0.5)
+            rows = rest & (values[self.names.index(name)] > 0.5)
             rest &= ~rows
             parts.append((one, rows))
         for one, rows in (*parts, (self, rest)):
             if rows.all():
-                yield one, np.arange(len(values)), values
+                yield one, np.arange(len(rows)), values
             elif rows.any():
-                yield one, np.flatnonzero(rows), values[rows]
+                yield one, np.flatnonzero(rows), [column[rows] for column in values]
 
     @cached_property
     def _is_log(self) -> BoolArray:
@@ -253,17 +275,19 @@ class TrainedRange:
         category = np.array(["=" in name for name in self.names], dtype=bool)
         return (self.low > 0) & ~self._is_log & ~category
 
-    def _values(self, X: pd.DataFrame) -> FloatArray:
-        absent = [name for name in self.names if name not in X.columns]
+    def _values(self, X: pd.DataFrame) -> list[FloatArray]:
+        """Return the columns of the features, p of (n,); they are not copied."""
+        places = {str(name): place for place, name in enumerate(X.columns)}
+        absent = [name for name in self.names if name not in places]
         if absent:
             raise DataError(f"the model was trained with features that are missing: {few(absent)}")
-        return X.loc[:, list(self.names)].to_numpy(dtype=np.float64)
+        values = X.to_numpy(dtype=np.float64)
+        return [values[:, places[name]] for name in self.names]
 
-    def _outside(self, values: FloatArray) -> _Outside:
-        """Return which features any row (n × p) leaves, and how far each row lies outside them."""
-        features = list[int]()
-        distances = list[FloatArray]()
-        for feature, now in enumerate(values.T):
+    def _outside(self, values: Sequence[FloatArray]) -> _Outside:
+        """Return which features any row leaves, and how far each lies outside them: of p columns (n,)."""
+        outside = dict[int, FloatArray]()
+        for feature, now in enumerate(values):
             with np.errstate(invalid="ignore"):
                 inside = (now >= self.low[feature]) & (now <= self.high[feature])
             rows = np.flatnonzero(~inside)
@@ -271,11 +295,8 @@ class TrainedRange:
             if far.any():
                 of_rows = np.zeros(len(now))
                 of_rows[rows] = far
-                features.append(feature)
-                distances.append(of_rows)
-        if not features:
-            return _Outside(self.names, np.empty(0, dtype=np.intp), np.empty((len(values), 0)))
-        return _Outside(self.names, np.array(features), np.column_stack(distances))
+                outside[feature] = of_rows
+        return _Outside(self.names, len(values[0]), outside)
 
     def _distances(self, feature: int, values: FloatArray) -> FloatArray:
         """Return how far values of a feature (n,) lie outside: doublings of log and positive ones, spans of others."""
@@ -303,22 +324,12 @@ class TrainedRange:
         span = self.high - self.low
         return np.where(span > 0, span, np.maximum(np.abs(self.high), 1.0))
 
-    def _reasons(self, values: FloatArray, outside: _Outside) -> Reasons:
-        """Return the features outside of each row (n × p), the furthest first, as remarks."""
-        reasons = Reasons(len(values))
-        rows = np.flatnonzero(outside.furthest() > 0)
-        left = outside.distances[rows]
-        every = np.arange(len(rows))
-        for _ in range(min(_NAMED, len(outside.features))):
-            furthest = left.argmax(axis=1)
-            further = left[every, furthest] > 0
-            for place, feature in enumerate(outside.features.tolist()):
-                at = rows[further & (furthest == place)]
-                if not len(at):
-                    continue
-                for some, what in self._said_of(feature, values[at, feature]):
-                    reasons.add(at[some], what)
-            left[every, furthest] = 0.0
+    def _reasons(self, values: Sequence[FloatArray], outside: _Outside) -> Reasons:
+        """Return the features outside of each row, the furthest first, as remarks; of p columns (n,)."""
+        reasons = Reasons(outside.rows)
+        for feature, rows in outside.furthest_first(_NAMED):
+            for some, what in self._said_of(feature, values[feature][rows]):
+                reasons.add(rows[some], what)
         return reasons
 
     def _said_of(

@@ -623,6 +623,8 @@ class TrainedModel:
             (self.of_trained_groups, np.flatnonzero(is_trained)),
             (self, np.flatnonzero(~is_trained)),
         ):
+            if not len(at):
+                continue
             part = asked.take(at)
             if model.recipe.columns != self.recipe.columns:  # one of them reads a simple rule
                 part = replace(part, X=model._features(part.rows, part.work)[0])
@@ -760,7 +762,7 @@ class TrainedModel:
 
     def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, Reasons, Reasons]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""
-        values = np.full((len(rows), len(self.recipe.columns)), np.nan)
+        values = np.empty((0, len(rows)))  # of each column, as `FeatureRecipe.transform` has them
         unlike = Reasons(len(rows))
         unable = Reasons(len(rows))
         for kind in _kinds(rows, work):
@@ -782,7 +784,13 @@ class TrainedModel:
                 unable.extend(new, kind)
                 if new.any().all():
                     continue
-                values[kind] = self.recipe.transform(context, self.used)
+                of_kind = self.recipe.transform(context, self.used).to_numpy().T
+                if len(kind) == len(rows):
+                    values = of_kind
+                else:
+                    if not len(values):
+                        values = np.full((len(of_kind), len(rows)), np.nan)
+                    values[:, kind] = of_kind
                 unlike.extend(self.recipe.unseen(context), kind)
             except NotPublishedError as error:
                 why = error.remark
@@ -790,13 +798,17 @@ class TrainedModel:
                 why = remark("features-impossible", str(error), problem=str(error))
             if why is not None:
                 unable.add(kind[~new.any()], why)
-        unknown = ~np.isfinite(values) & np.isin(self.recipe.columns, list(self.used))
-        for row in np.flatnonzero(unknown.any(axis=1) & ~unable.any()).tolist():
-            name = self.recipe.columns[int(np.argmax(unknown[row]))]
+        if not len(values):
+            values = np.full((len(self.recipe.columns), len(rows)), np.nan)
+        used = np.isin(self.recipe.columns, list(self.used))
+        unknown = ~np.isfinite(values) & used[:, np.newaxis]
+        for row in np.flatnonzero(unknown.any(axis=0) & ~unable.any()).tolist():
+            name = self.recipe.columns[int(np.argmax(unknown[:, row]))]
             unable.add(
                 [row], remark("feature-unknown", f"{name} is unknown for this row", feature=name)
             )
-        return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
+        X = pd.DataFrame(values.T, columns=list(self.recipe.columns), copy=False)
+        return X, unlike, unable
 
     def _cannot_run(self, rows: pd.DataFrame) -> Remark | None:
         """Return why rows of one device and one host cannot be answered; None where they can."""
@@ -895,7 +907,9 @@ class _Asked:
     devices: np.ndarray | None  # the device that each is asked of, in models of many
 
     def take(self, at: np.ndarray) -> _Asked:
-        """Return some of the rows, by their places."""
+        """Return some of the rows, by their places in order."""
+        if len(at) == len(self.X):
+            return self
         kept = np.zeros(len(self.X), dtype=bool)
         kept[at] = True
         return _Asked(

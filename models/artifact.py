@@ -33,10 +33,14 @@ from .. import output as json_text
 from ..errors import ArtifactError, few
 from ..output import SCHEMA
 from ..sealing import plain_content
+from ..workers import in_parts
 from . import persistence
 
 PROBES = 20  # most probe rows a manifest holds
 TOLERANCE = 1e-9  # relative difference up to which a probe counts as reproduced
+AT_ONCE = (
+    2**13
+)  # rows predicted at a time: what a model keeps meanwhile takes a multiple of their features
 
 MODEL = "model"  # name of the model's folder in a run folder
 MANIFEST = "manifest.json"
@@ -77,7 +81,10 @@ class Artifact:
             Columns are missing, unexpected or in another order.
         """
         check_columns(self.feature_names, list(X.columns))
-        return _predict(self.estimator, X)
+        parts = in_parts(len(X), AT_ONCE)
+        if len(parts) < 2:
+            return _predict(self.estimator, X)
+        return np.concatenate([_predict(self.estimator, X.iloc[part]) for part in parts])
 
 
 def save(
