@@ -52,7 +52,7 @@ from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..values import Assigned
-from ..workers import one_thread
+from ..workers import one_thread, release_memory
 from .answers import Prediction
 from .devices import Device, device, stated_defaults
 from .shipped_kernels import predict_shipped
@@ -61,7 +61,7 @@ from .tables import Data, items, refuse_unmodel_catalogue
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
 PLACE = "_place"  # column: place of a row among those that were read
-BATCH, THREADS = 3 * 2**12, 2  # rows predicted at a time, and how many batches at once
+BATCH, THREADS = 3 * 2**13, 2  # rows predicted at a time, and how many batches at once
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -424,6 +424,7 @@ def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
                 raise DataError(
                     f"cannot be written: {error.strerror or error}", source=str(folder)
                 ) from error
+        release_memory()
         worked = _Worked(asked, survey, map(pd.read_feather, kept))
         write_batches(worked, out)
     return Prediction(worked.first, worked.report(batches.notes))

@@ -549,6 +549,8 @@ def read_rows(
 
 def refuse(rows: pd.DataFrame, usable: BoolArray, held: Held) -> None:
     """Refuse, in place, those of the usable rows that the peaks of their devices exclude."""
+    if (held.reason == "").all():
+        return
     for column, why in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
         rows.loc[usable, column] = np.where(held.reason == "", rows.loc[usable, column], why)
 

@@ -78,11 +78,17 @@ class Identity:
     def see(self, rows: pd.DataFrame) -> None:
         """Record the columns of some rows, as `readers.read_rows` returns them."""
         for name in (name for name in self._wanted if name in rows):
-            if name in _ALWAYS or (rows[name].notna() & rows[name].ne("")).any():
+            column = rows[name]
+            if name not in self._filled and (
+                name in _ALWAYS or (column.notna() & column.ne("")).any()
+            ):
                 self._filled.add(name)
-            if pd.api.types.is_float_dtype(rows[name]) and len(values := rows[name].dropna()):
-                whole = bool((values % 1 == 0).all()) and values.abs().max() < 2**53
-                self._whole[name] = whole and self._whole.get(name, True)
+            if not pd.api.types.is_float_dtype(column) or not self._whole.get(name, True):
+                continue
+            values = column.dropna().to_numpy(dtype=np.float64)
+            if len(values):
+                whole = (np.floor(values) == values) & (np.abs(values) < 2**53)
+                self._whole[name] = bool(whole.all())
 
     def of(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of some of the rows."""

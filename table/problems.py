@@ -206,7 +206,10 @@ def problem_keys(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
-    """Return 128 bits for each value of a column, (2, n_rows): 0 for missing values, like a missing column."""
+    """Return 128 bits for each value of a column, (2, n_rows): 0 for missing values, like a missing column.
+
+    Of a column with one value in all rows they are one for all, (2, 1).
+    """
     codes, levels = pd.factorize(values)
     missing = np.r_[pd.isna(levels) | (levels == ""), True]
     hashes = np.r_[pd.util.hash_array(np.asarray(levels), categorize=False), np.uint64(0)]
@@ -217,6 +220,8 @@ def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
         mixed = (hashes ^ np.uint64(salt)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed_codes[half] = np.where(missing, 0, mixed ^ (mixed >> np.uint64(31)))
+    if len(levels) == 1 and (codes == 0).all():
+        return mixed_codes[:, :1]
     return mixed_codes[:, codes]
 
 
