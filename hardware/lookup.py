@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unicodedata import normalize
 
 from ..errors import DataError, UnknownGPUError
@@ -270,14 +270,19 @@ def _find_published(name: str) -> GPU:
     return _catalogue()[canonical]
 
 
+_LATIN: Final = str.maketrans("авеѕіјкмнорстхαβεζηικμνορτυχ", "abesijkmhopctxabezhikmnoptyx")
+"""Cyrillic and Greek letters in lower case, whose capitals look like Latin ones -> these."""
+
+
 def _plain(name: str) -> str:
     """Return `name` in lower case, words separated by one space, without what a driver adds to it.
 
     That is the mark of a virtual function, and the form factor: drivers of AMD say "AMD Instinct
     MI300X OAM" on some systems and leave the last word out on others
-    (github.com/vllm-project/vllm/pull/13438).
+    (github.com/vllm-project/vllm/pull/13438). Letters that look like Latin ones are those.
     """
-    words = re.sub(r"[\s_()-]+", " ", normalize("NFKC", name).casefold()).strip()
+    letters = normalize("NFKC", name).casefold().translate(_LATIN)
+    words = re.sub(r"[\s_()-]+", " ", letters).strip()
     return words.removesuffix(" vf").removesuffix(" oam")
 
 

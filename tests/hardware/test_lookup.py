@@ -259,7 +259,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path):
         find(tmp_path / "binary.toml")
 
 
-@pytest.mark.parametrize("name", ["MI355X", "mi355x", "AMD Instinct MI355X", "ＭＩ355X"])
+@pytest.mark.parametrize(
+    "name", ["MI355X", "mi355x", "AMD Instinct MI355X", "ＭＩ355X", "МІ355Х", "ΜΙ355Χ"]
+)
 def test_ones_own_gpu_under_the_name_of_a_known_one_says_that_it_is_ones_own(
     name: str, tmp_path: Path
 ) -> None:
