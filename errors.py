@@ -176,6 +176,7 @@ def check_number(
     """Refuse a value that is no (whole) number from `least` to `largest`: a ParameterError says so."""
     fits = (
         isinstance(value, Real)
+        and not isinstance(value, bool)
         and least <= (number := cast(float, value)) <= largest
         and (not whole or number % 1 == 0)
     )

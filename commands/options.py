@@ -229,6 +229,8 @@ WithoutFeaturesOption = Annotated[
 ]
 SeedOption = Annotated[
     int,
+    option(said("train", "seed"), "N", MORE, min=0),
+]
 IntervalOption = Annotated[float, option(said("predict", "interval"), "LEVEL")]
 NeedOption = Annotated[
     float | None,

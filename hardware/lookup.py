@@ -161,18 +161,17 @@ def renamed_if_changed(gpu: GPU) -> GPU:
     >>> renamed_if_changed(replace(find("MI300X"), memory_bw_gbs=1.0)).name, renamed_if_changed(find("MI300X")).name
     ('MI300X (your own)', 'MI300X')
     """
-    plain = _plain(gpu.name)
-    canonical = _names().get(plain) or _names().get(_bare(plain))
-    if canonical is None or gpu == _catalogue()[canonical]:
-        return gpu
-    published_gpu = _catalogue()[canonical]
-    same_peaks = published_gpu.peaks.items() <= gpu.peaks.items()
-    published = [getattr(published_gpu, name) for name in FIGURES]
-    given = [getattr(gpu, name) for name in FIGURES]
-    same_figures = all(old is None or old == new for old, new in zip(published, given, strict=True))
-    if same_peaks and same_figures:
-        return gpu
-    return replace(gpu, name=f"{gpu.name} (your own)")
+    for canonical in _answering(gpu.name):
+        published_gpu = _catalogue()[canonical]
+        same_peaks = published_gpu.peaks.items() <= gpu.peaks.items()
+        published = [getattr(published_gpu, name) for name in FIGURES]
+        given = [getattr(gpu, name) for name in FIGURES]
+        same_figures = all(
+            old is None or old == new for old, new in zip(published, given, strict=True)
+        )
+        if not same_peaks or not same_figures:
+            return replace(gpu, name=f"{gpu.name} (your own)")
+    return gpu
 
 
 def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
@@ -246,28 +245,34 @@ def _names() -> dict[str, str]:
 
 def _find_published(name: str) -> GPU:
     """Return the GPU of the data file that has this name or alias."""
-    names = _names()
-    plain = _plain(name)
-    canonical = names.get(plain) or names.get(_bare(plain))
-    if canonical is None and plain.startswith("gfx"):
-        same = [gpu.name for gpu in all_gpus() if gpu.gfx == plain.split(":")[0]]
-        if len(same) > 1:
-            raise UnknownGPUError(name, same, several=True)
-        canonical = next(iter(same), None)
-    # those that begin with the name, else those spelled most alike; five at most
-    if canonical is None:
-        bare = _bare(plain)
-        of_name = [
-            gpu.name for gpu in all_gpus() if bare and _plain(gpu.name).startswith(f"{bare} ")
-        ]
-        if len(of_name) > 1:
-            raise UnknownGPUError(name, of_name, several=True)
+    answering = _answering(name)
+    if len(answering) > 1:
+        raise UnknownGPUError(name, answering, several=True)
+    if not answering:  # those that begin with the name, else those spelled most alike; five at most
+        names, bare = _names(), _bare(_plain(name))
         starts = [gpu for full, gpu in names.items() if bare and _bare(full).startswith(bare)]
         alike = difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
         raise UnknownGPUError(
             name, list(dict.fromkeys(starts or (names[full] for full in alike)))[:5]
         )
-    return _catalogue()[canonical]
+    return _catalogue()[answering[0]]
+
+
+def _answering(name: str) -> list[str]:
+    """Return the GPUs of the data file that a name means: by name or alias one, by gfx id or a short name several."""
+    names, plain = _names(), _plain(name)
+    bare = _bare(plain)
+    canonical = names.get(plain) or names.get(bare)
+    if canonical is not None:
+        return [canonical]
+    if plain.startswith("gfx"):
+        return [gpu.name for gpu in all_gpus() if gpu.gfx == plain.split(":")[0]]
+    if not bare:
+        return []
+    longer = [gpu.name for gpu in all_gpus() if _plain(gpu.name).startswith(f"{bare} ")]
+    if len(longer) > 1:
+        return longer
+    return []
 
 
 _LATIN: Final = str.maketrans("авеѕіјкмнорстхαβεζηικμνορτυχ", "abesijkmhopctxabezhikmnoptyx")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import DataError, NotPublishedError
 
@@ -117,6 +117,9 @@ WORDS = (
 LISTS = ("aliases", "sources")  # keys that hold a list of texts
 
 
+_MOST_LETTERS: Final = 100  # of a name, which stands in lines and tables
+
+
 def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Check the description of one GPU and return it as keyword arguments of `GPU`.
 
@@ -138,6 +141,9 @@ def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
                 raise DataError(f"{key} must be a text in quotes, got {value!r}", source=where)
             if key == "name" and not value.strip():
                 raise DataError("name must not be empty", source=where)
+            if key == "name" and len(value) > _MOST_LETTERS:
+                what = f"name has {len(value):,} letters, more than {_MOST_LETTERS}"
+                raise DataError(what, source=where)
             if key == "name" and not value.isprintable():
                 raise DataError(
                     f"name must be of letters and signs that can be seen, got {value!a}",

@@ -57,6 +57,12 @@ def test_a_truth_value_is_no_count(name: str, true: object) -> None:
         fc.forecast("llama-3.1-8b", **{**SERVED, name: true})
 
 
+@pytest.mark.parametrize("name", ["seed", "replicates", "folds"])
+def test_a_truth_value_is_no_number(name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name} must be a whole number"):
+        fc.validate(where={"m": (None, 64)}, **{name: True})
+
+
 def loaded(odd: Any) -> object:
     return fc.load(odd)
 

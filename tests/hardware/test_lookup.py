@@ -274,6 +274,22 @@ def test_ones_own_gpu_under_the_name_of_a_known_one_says_that_it_is_ones_own(
     assert find(find("MI355X")) is find("MI355X")
 
 
+@pytest.mark.parametrize("name", ["gfx942", "gfx950:sramecc+", "A100", "NVIDIA H100"])
+def test_ones_own_gpu_under_a_name_that_several_known_ones_answer_to_is_ones_own(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(f'name = "{name}"\nbased_on = "MI355X"\nmemory_bw_gbs = 1\n')
+    assert find(file).name == f"{name} (your own)"
+
+
+def test_a_name_longer_than_a_line_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(f'name = "{"M" * 101}"\nbased_on = "MI355X"\n')
+    with pytest.raises(DataError, match="name has 101 letters, more than 100"):
+        find(file)
+
+
 @pytest.mark.parametrize("sign", ["\\u200b", "\\u202e", "\\u00a0", "\\u001b[2J", "\\n"])
 def test_a_name_with_signs_that_cannot_be_seen_is_refused(sign: str, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
