@@ -252,9 +252,11 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
     """Return the reasons of the verdict, and how much another host costs."""
     said = []
     test = checked.corrected_coverage
-    once = ""
+    lie = "of the rows lie"
+    errs = "the run errs"
     if checked.corrected is not None:
-        once = "once corrected, "
+        lie = "of the corrected rows lie"
+        errs = "once corrected, the run errs"
     if checked.shift is not None and checked.outcome is not Outcome.SHIFTED:
         shift = checked.shift
         said.append(
@@ -262,8 +264,7 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
         )
     if test is not None:
         said.append(
-            f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} "
-            "% intervals "
+            f"{100 * test.coverage:.1f} % {lie} inside their {100 * test.level:g} % intervals "
             f"(binomial test with {test.rows:.0f} independent rows: p = {test.p_value:.2g})"
         )
     if checked.without_interval:
@@ -273,9 +274,10 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
         growth = checked.growth
         against = f"out of sample{facts.before}"
         if checked.stated is not None:
-            against = f"stated of rows like these, {stated_error(checked.stated._asdict())}"
-        times = f"{growth.value:.2f} times the error {against} (at least {growth.lower:.2f})"
-        said.append(f"{once}{times}")
+            against = f"it states of rows like these, {stated_error(checked.stated._asdict())}"
+        said.append(
+            f"{errs} {growth.value:.2f} times as much as {against} (at least {growth.lower:.2f})"
+        )
     if facts.target != facts.trained_target:
         said.append(
             f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s"
@@ -520,13 +522,20 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     if after == now:
         said += ": more rows of these groups are not expected to change it"
+    expected = [f"{said}."]
     if report["not_stated"]:
         unstated = counted(report["not_stated"], "candidate")
-        as_others = "as new groups beyond the trained range did, if that was told"
-        said += f"; {unstated}, of which no error is stated, taken to err {as_others}"
-    if before := report["errors"]["before_correction"]:
+        expected.append(
+            f"The run states no error of {unstated}: they are taken to err as new groups beyond "
+            "the trained range did, where that was measured, else as new groups."
+        )
+    before = report["errors"]["before_correction"]
+    if before:
         questions = " and ".join(map(left_out, before))
-        said += f"; the error of {questions} is that before the run was corrected: none was measured since"
+        expected.append(
+            f"The error of {questions} is that before the run was corrected: none was measured "
+            "since."
+        )
     wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
     if many:
         names = ["device"]
@@ -538,11 +547,13 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         words = [str(row[name]) for name in (*names, "group")]
         cells.append((workload(row), *words, significant(row["predicted"])))
         chosen.append({name: _plain(value) for name, value in row.items()})
-    heads = columns("workload", *names, "group", numbers=[quantity(report["metric"]).label])
-    table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
+    heads = columns(
+        "workload", *names, "group", numbers=[f"predicted {quantity(report['metric']).label}"]
+    )
+    table = Table(heads, rows(cells), "the most useful first", shown=15)
     return Document(
         title=f"{title(report)}: what to measure next",
-        opening=[Facts(facts), lines([f"{said}."])],
+        opening=[Facts(facts), lines(expected)],
         sections=[Section("What to measure", [table])],
         closing=[upcoming(f"measure these on {where}; then train on old and new rows")],
         offer="--out FILE writes what to measure",
@@ -581,9 +592,9 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
             cells += [share(one["coverage"]), share(one["width"], 0)]
         cells += [number(by_way["affine"].iloc[-1]), by_way["model"].iloc[-1]]
         body.append(cells)
+    drawn = f"Mean error on {what}, and its range over {counted(about['draws'], 'draw')}"
     caption = (
-        f"Mean error on {what}, and its range over {counted(about['draws'], 'draw')}; affine: the "
-        "line through "
+        f"{drawn}; affine: the line through "
         f"{'the times of the host' if about['host'] else 'the roofline'}, fitted to the same "
         "rows; selected: "
         f"by the folds of those rows, {ways[-1]}; width: that of the intervals, of the prediction "
@@ -629,7 +640,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
                 "Error against rows measured",
                 [
                     lines(said, "list"),
-                    Figure(lambda: figures.learning(table, about["interval"]), caption),
+                    Figure(lambda: figures.learning(table, about["interval"]), drawn),
                     chart,
                     Table(
                         heads,

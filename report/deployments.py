@@ -85,7 +85,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         sections=[
             Section(
                 "Throughput and speed",
-                [Figure(partial(front_figure, choice), _FRONT, "ways")],
+                [Figure(partial(front_figure, choice), _front_caption(choice), "ways")],
                 "front",
                 "Front",
             ),
@@ -98,11 +98,15 @@ def deployments_document(choice: Choice, level: float) -> Document:
 
 _BESIDE: Final = ("no-way", "engine-not-there", "quantised")
 _TUNING: Final = wording("deployments-tuning")
-_FRONT: Final = (
-    "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its "
-    "interval; circles: the "
-    "rows of the table below"
-)
+
+
+def _front_caption(choice: Choice) -> str:
+    """Say what the figure shows; diamonds only where a way keeps the limits."""
+    caption = "Ways that no other of their GPU beats in both. Circles: the rows of the table below"
+    asked = choice.asked
+    if asked.limited and (choice.best["holds"] >= asked.sure).any():
+        caption += "; diamonds: the cheapest of a GPU that holds, with its interval"
+    return caption
 
 
 def _tuning(choice: Choice) -> str:

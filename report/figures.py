@@ -782,11 +782,10 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[Look]:
             "ay": -28,
             "xanchor": ("left", "center", "right")[place],
         }
-        points.append(
-            _named(
-                shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift
-            )
-        )
+        text = shortened(names[worst], 28)
+        point = _named(text, across[worst], np.log10(up[worst]), NEUTRAL, **shift)
+        point["name"] = "farthest"  # by which page.js leaves them out where they would meet
+        points.append(point)
     return points
 
 

@@ -169,13 +169,17 @@ def _one_document(
         Section("Remarks", [Lines(remarked(others), "list"), said]),
     ]
     if one.layers:
-        drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
-        sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
+        parts: list[Part] = [*_layer_tables(one)]
+        if not one.ranks:
+            drawn = partial(timeline_figure, one)
+            parts.append(Figure(drawn, "When each layer computes and sends"))
+        sections.insert(2, Section("Layers", parts))
     if one.ranks:
-        tables = [_rank_table(one)]
+        drawn = partial(rank_figure, one)
+        parts = [Figure(drawn, "What each rank does until the job ends"), _rank_table(one)]
         if one.bins:
-            tables.append(_bin_table(one))
-        sections.insert(2, Section("Ranks", tables, "ranks", "Ranks"))
+            parts.append(_bin_table(one))
+        sections.insert(2, Section("Ranks", parts, "ranks", "Ranks"))
     if need is not None:
         beside.insert(0, one.needed(need, level).told)
     opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
@@ -421,15 +425,19 @@ def release_document(
         widths[when] = float(np.median([one.half_width for one in answers]))
         off[when] = float(np.mean(np.abs(predicted / np.array(measured) - 1)))
     answer = (
-        f"Without them, forecasts of these runs err by {share(off['before'])} on average and are "
-        f"known within ±{share(widths['before'])} (the median of 90 % intervals); fitted to them, "
-        f"by {share(off['now'])} and within ±{share(widths['now'])}."
+        f"Forecasts of these runs err by {share(off['now'])} on average once fitted to them "
+        f"({share(off['before'])} before), and are known within ±{share(widths['now'])} "
+        f"(±{share(widths['before'])} before; the median of 90 % intervals)."
     )
     heads = columns("constant", numbers=["fitted", "1 σ"], prose=["part"])
+    caption = "1 σ: how far the constant may be off; part: the row of a forecast's times that it belongs to."
+    bars = []
+    for label, errors in (("before", off["before"]), ("fitted", off["now"])):
+        bars.append(Bar(label, errors / max(*off.values(), 1e-9), share(errors)))
     return Document(
         title=f"{release.name}: {runs}",
-        opening=[lines([answer], "answer")],
-        sections=[Section("Constants", [Table(heads, rows(body), "Constants")])],
+        opening=[lines([answer], "answer"), Bars("Mean error of forecasts of these runs", bars)],
+        sections=[Section("Constants", [Table(heads, rows(body), "Constants", caption)])],
         data={
             "schema": SCHEMA,
             **picked(release, "name", "kind", "gpu", "runs", "largest", "source"),
@@ -453,15 +461,17 @@ def learnt_document(model: ServingModel) -> Document:
     table = Table(
         columns("rests on", numbers=["per token", "first token"]),
         rows(body),
-        "Nine in ten lie within a factor",
-        "Published runs, with what is new left out. Two runs are all that is known of a model in the "
-        "last row; of a known setting more is, so that it is narrower. An answer has the narrower.",
+        "Nine in ten runs lie within a factor",
+        "Measured on published runs, with what is new left out. In the last row two runs are all "
+        "that is known of a model. Where two rows apply, an answer has the narrower factor.",
     )
     settings = model.calibrated_settings
     published = model.about.get("own_from", len(model.runs))
     runs = counted(len(model.runs) - published, "own run")
-    title = (
-        f"{runs}, {counted(settings, 'setting')} with two or more; beside {published:,} published"
+    title = f"{runs} beside {published:,} published"
+    answer = (
+        f"Settings with two runs or more of your own: {settings}. Their forecasts have the widths "
+        "of a known setting."
     )
     spreads = {}
     for time, fit in model.fits.items():
@@ -475,8 +485,8 @@ def learnt_document(model: ServingModel) -> Document:
     }
     return Document(
         title=title,
-        opening=[losses(refused, notes)],
-        sections=[Section("Widths", [table])],
+        opening=[lines([answer], "answer"), losses(refused, notes)],
+        sections=[Section("How wide answers are", [table], "widths", "Widths")],
         data={"schema": SCHEMA, **own, "refused": refused, "notes": notes},
     )
 
@@ -532,12 +542,15 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         rate = details["counted_tflops_per_gpu"]
         of_peak = share(rate / setting.gpu.peak_tflops(setting.dtype), 0)
         yield "counted TFLOP/s per GPU", f"{figure(rate)}, {of_peak} of the peak"
+    together = ""
+    if one.ranks:  # whose times add up to several times the job
+        together = " of all ranks"
     for name, label in (
-        ("compute_s", "computing"),
-        ("communication_s", "messages"),
+        ("compute_s", f"computing{together}"),
+        ("communication_s", f"messages{together}"),
         ("overlapped_s", "of both at once"),
     ):
-        if name in details:
+        if name in details and not (name == "overlapped_s" and one.ranks):
             yield f"{label}, {unit}", figure(times * details[name])
     if "sequences_at_once" in details:
         yield "sequences at once", figure(details["sequences_at_once"])
@@ -1041,7 +1054,7 @@ def about(setting: Setting | GraphSetting) -> str:
     """Summarise the question in a line: model, GPUs and parallelism, number format, work, release."""
     if isinstance(setting, GraphSetting):
         count = counted(len(setting.model.layers), "layer")
-        where = f"{setting.model.name}, {count} on {setting.gpus} × {setting.gpu.name}"
+        where = f"{count} of {setting.model.name} on {setting.gpus} × {setting.gpu.name}"
         products = [
             one.sizes
             for one in setting.model.layers
@@ -1069,6 +1082,25 @@ def about(setting: Setting | GraphSetting) -> str:
         )
     release = f", {setting.release}" if setting.release else ""
     return f"{setting.model.name} on {where}, {setting.dtype}, {what}{release}"
+
+
+def rank_figure(one: Forecast) -> go.Figure:
+    """Draw what each rank does until the job ends, kind by kind, not in the order of time."""
+    times, unit = _scale(one)
+    names = [f"rank {rank.rank}" for rank in one.ranks]
+    drawn = Drawing()
+    colours = (SELECTED, *OTHERS, NEUTRAL)
+    for (name, words), colour in zip(_OF_RANK.items(), colours, strict=True):
+        lengths = [times * getattr(rank, name) for rank in one.ranks]
+        drawn.add_bar(
+            name=words, y=names, x=lengths, orientation="h", marker={"color": colour},
+            hovertemplate=f"%{{y}}, {words}: %{{x:.4~g}} {unit}<extra></extra>",
+        )  # fmt: skip
+    drawn.update_layout(barmode="stack")
+    drawn.update_xaxes(title_text=unit)
+    drawn.update_yaxes(autorange="reversed", automargin=True, type="category")
+    height = 150 + 24 * min(len(names), 40)
+    return styled(drawn, height, {**LEGEND, "y": 1.02, "yanchor": "bottom"})
 
 
 def timeline_figure(one: Forecast) -> go.Figure:

@@ -49,6 +49,7 @@ NOT_READ: Final = "whole modules"
 """What stands for the operator of tables whose rows have none of ours, or are of unknown kind."""
 _NAMED: Final = 10  # kernels without a class that are listed
 _WORDS: Final = 60  # columns for a kernel's name
+_DOUBTS: Final = 2  # findings of a severity that the answer names
 _KINDS: Final = 10  # operators and formats, and rejected rows, that a terminal shows
 _DEVICES: Final = 2  # devices named of an operator
 
@@ -184,14 +185,15 @@ def _answer(
             answer = f"{of}; {answer}"
         else:
             answer = of
-    severities = {}
+    findings = {}
     for trace in traces:
-        severities |= {one.code: one.severity for one in trace.findings}
+        for one in trace.findings:
+            findings.setdefault(one.code, one)
     doubts = []
     for name in ("error", "warning"):
-        codes = [code for code, severity in severities.items() if severity == name]
-        if codes:
-            doubts.append(f"{counted(len(codes), name)} ({few(codes)})")
+        words = [_in_words(one) for one in findings.values() if one.severity == name]
+        if words:
+            doubts.append(f"{counted(len(words), name)}: {few(words, _DOUBTS)}")
     lost = sum(rejected.values())
     if lost:
         doubts.append(f"{counted(lost, 'row')} kept out")
@@ -202,6 +204,12 @@ def _answer(
     if tables:
         return answer, "", "Rows of these tables are counted, not checked."
     return answer, "", "Nothing was kept out."
+
+
+def _in_words(finding: Finding) -> str:
+    """Return what was found, without what follows from it, and its code."""
+    what, _, _ = str(finding.remark).partition(": ")
+    return f"{what} [{finding.code}]"
 
 
 def survey_json(tables: Sequence[Surveyed]) -> list[JSON]:
@@ -340,11 +348,18 @@ def irregular_table(irregular: pd.DataFrame) -> Table:
 def example_table(examples: pd.DataFrame) -> Table:
     """Return the first rejected rows of each reason, with their values."""
     why = [
-        f"{reason_of(str(row['reason']))} ({shortened(str(row['detail']), _WORDS)})"
-        for row in examples.to_dict("records")
+        _with_detail(str(row["reason"]), str(row["detail"])) for row in examples.to_dict("records")
     ]
     shown = examples.assign(why=why)
     return _cut(laid_out("ingest-examples", shown, tone=lambda _: "warning"))
+
+
+def _with_detail(reason: str, detail: str) -> str:
+    """Return why a row was rejected, and what of it, where that is stated."""
+    text = reason_of(reason)
+    if detail:
+        text += f" ({shortened(detail, _WORDS)})"
+    return text
 
 
 def _cut(table: Table) -> Table:

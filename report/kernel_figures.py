@@ -25,6 +25,7 @@ DRAWN: Final = 2000  # activities of a timeline
 NAMED: Final = 6  # classes with a separate colour
 SHAPES: Final = 40  # weight shapes of a heat map, those with the most rows
 _COLOURS: Final = (SELECTED, *OTHERS, BASELINE)
+_OTHERS: Final = "other classes"
 
 
 def timeline_figure(result: Result) -> go.Figure:
@@ -42,25 +43,29 @@ def timeline_figure(result: Result) -> go.Figure:
         (host, rows["start_ns"], rows["measured_us"]),
         (target, rows["projected_start_ns"], rows["projected_us"]),
     )
+    shown = rows["op_class"].astype(str)
+    if len(ranked) > NAMED + 1:
+        shown = shown.where(shown.isin(ranked[:NAMED]), _OTHERS)
+        ranked = [*ranked[:NAMED], _OTHERS]
     for place, name in enumerate(ranked):
         colour = NEUTRAL
         if place < NAMED:
             colour = _COLOURS[place]
-        of_class = rows["op_class"].astype(str).eq(name).to_numpy()
+        of_class = shown.eq(name).to_numpy()
         words = [escape(shortened(str(kernel), 60)) for kernel in rows.loc[of_class, "name"]]
         for row, begin_ns, lasts_us in sides:
             figure.add_bar(
                 orientation="h",
                 y=[row] * len(words),
-                base=((begin_ns - begin_ns.min()) / 1e3)[of_class].tolist(),
-                x=lasts_us[of_class].tolist(),
+                base=((begin_ns - begin_ns.min()) / 1e6)[of_class].tolist(),
+                x=(lasts_us[of_class] / 1e3).tolist(),
                 name=escape(name),
                 legendgroup=name,
                 showlegend=row == host,
                 marker={"color": colour, "line": {"width": 0}},
                 text=words,
                 textposition="none",
-                hovertemplate="%{text}<br>%{x:.4~g} µs from %{base:.4~g} µs<extra></extra>",
+                hovertemplate="%{text}<br>%{x:.4~g} ms from %{base:.4~g} ms<extra></extra>",
             )
     return styled(
         figure,
@@ -68,7 +73,7 @@ def timeline_figure(result: Result) -> go.Figure:
         legend={**ABOVE, "y": 1.05},
         barmode="overlay",
         bargap=0.3,
-        xaxis=titled("µs"),
+        xaxis=titled("ms"),
         yaxis={"autorange": "reversed", "automargin": True},
     )
 

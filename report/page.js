@@ -41,6 +41,7 @@ function narrowed({data, layout}) {
   const entries = new Set(data.filter(trace => trace.showlegend !== false && trace.visible !== false && trace.name)
     .map(trace => trace.name)).size;
   layout.updatemenus?.forEach(menu => menu.type = "dropdown");
+  if (layout.annotations) layout.annotations = layout.annotations.filter(one => one.name !== "farthest");
   Object.keys(layout).filter(name => name.startsWith("xaxis") && layout[name].dtick === "D2")
     .forEach(name => layout[name].tickangle = -45);
   const titled = layout.annotations?.some(one => one.xref === "paper" && !one.showarrow && one.y > 0.99);

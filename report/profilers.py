@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +34,7 @@ from .document import (
     upcoming,
     warned,
 )
-from .formats import NONE, formatted, number, percent, shortened
+from .formats import NONE, formatted, number, percent
 from .layouts import laid_out
 from .training import left_out, title
 
@@ -62,7 +61,6 @@ BASES: Final = {
     Basis.SHORTEST: "shortest kernels",
 }
 SHOWN: Final = 10  # kernels that are printed
-_short = partial(shortened, width=48)  # a kernel's name
 
 
 def counters_document(
@@ -144,7 +142,7 @@ def plan_document(
 ) -> Document:
     """Return which kernels each pass records and what starts it, or what the passes recorded."""
     outcome, *limits = plan.notes
-    table = laid_out("profiler-passes", plan.kernels, name=_short)
+    table = laid_out("profiler-passes", plan.kernels)
     if coverage is None:
         last = upcoming(
             "--script FILE writes what starts the passes (--all prints it)",
@@ -237,4 +235,4 @@ def trace_table(fidelity: Fidelity) -> Table:
 def kernel_table(fidelity: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
     others = fidelity.kernels[fidelity.kernels["label"] != fidelity.best]
-    return laid_out("profiler-kernels", others.head(SHOWN), kernel=_short)
+    return laid_out("profiler-kernels", others.head(SHOWN))

@@ -175,8 +175,8 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         ),
         "kernels": Figure(
             partial(timeline_figure, result),
-            "Activities of the GPU over time (of steps the one of median time): as measured above, "
-            "as projected below",
+            "Activities of the GPU over time, in the step of median time where there are steps: "
+            "measured above, projected below",
         ),
         "efficiency": Figure(
             partial(roofline_figure, result),
@@ -193,7 +193,8 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         "grid": Figure(partial(grid_figure, result), "End-to-end time over the measured one"),
         "roofs": Figure(
             partial(roofs_figure, result),
-            "Share of each roof over the time, as measured and projected",
+            "Share of each roof over the time, as measured and projected; kernels of unknown work "
+            "use none of compute and memory here",
         ),
     }
     for name, table in tables(result, kernels).items():

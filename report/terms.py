@@ -19,6 +19,7 @@ from .document import (
     Section,
     Table,
     columns,
+    lines,
     picked,
     records,
     remarked,
@@ -47,6 +48,7 @@ def terms_document(
     return Document(
         title="Performance over parameters",
         lead=lead,
+        opening=[_answer(table, parameters, level)],
         sections=[
             Section("Formulas", [_formulas(models)], "formulas", "Formulas"),
             Section("Predicted", [_predictions(table, parameters, level, at)], "predicted"),
@@ -54,6 +56,19 @@ def terms_document(
         ],
         data=_json(models, table, level, notes),
     )
+
+
+def _answer(table: pd.DataFrame, parameters: Sequence[str], level: float) -> Lines:
+    """Say what is predicted of the first region at the farthest point that was asked for."""
+    if table.empty:
+        return lines([])
+    last = table[table["region"].eq(table["region"].iloc[0])].iloc[-1]
+    where = ", ".join(f"{name} = {last[name]:g}" for name in parameters)
+    said = f"{last['region']}, {last['metric']} at {where}: {figure(last['predicted'])}"
+    if np.isfinite(last["lower"]):
+        reach = f"{figure(last['lower'])} – {figure(last['upper'])}"
+        said += f" ({100 * level:g} % interval {reach}), in the unit of the data"
+    return lines([f"{said}."], "answer")
 
 
 def _formulas(models: Sequence[TermModel]) -> Table:

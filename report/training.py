@@ -552,13 +552,9 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
                     error = "not measured since"
             elif rule:
                 rival = f"{rule['name']}: {percent(rule['e_out'])}"
-            yield Headline(
-                about(cv),
-                f"flopcast: {error}",
-                rival,
-                said,
-                medium=medium,
-            )
+                if rule["name"] in (cv["selected"].get("tied") or []):
+                    error += ", not distinguishable"
+            yield Headline(about(cv), f"flopcast: {error}", rival, said, medium=medium)
 
 
 def _corrected(metrics: Metrics) -> list[str]:

@@ -110,7 +110,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     classes = lines(said, "list", medium="page")
     lost = losses(result.rejected, [*map(repr, result.notes)], first=result.rejected_at)
     pooled = result.classes[0]
-    answer = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
+    answer = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. Over all rows {conclusion(pooled, named=False)}"
     head = Headline("all rows", answer)
     if pooled.explanations:  # what errs least, beside the first law; beneath, the verdict
         errors = {one.law: f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations}
@@ -336,10 +336,12 @@ def summary(result: ValidationResult) -> list[str]:
     return lines
 
 
-def conclusion(finding: ClassFinding) -> str:
+def conclusion(finding: ClassFinding, *, named: bool = True) -> str:
     """Return one sentence on a class: the verdict on the first law, what holds instead, and what predicts best."""
     first, *others = finding.laws
-    sentence = f"{finding.name}: {first.law} {first.verdict.why!s}"
+    sentence = f"{first.law} {first.verdict.why!s}"
+    if named:
+        sentence = f"{finding.name}: {sentence}"
     if better := [
         law for law in others if _RANK[law.verdict.outcome] > _RANK[first.verdict.outcome]
     ]:

@@ -105,7 +105,7 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
 
 def trace_finding(trace: str, finding: Finding) -> Remark:
     """Return a finding as a remark on the trace of that label, "" for a single trace."""
-    text = f"{finding.code}: {finding.remark} ({finding.count})"
+    text = f"{finding.remark} ({finding.count}) [{finding.code}]"
     values = {"trace": trace, "finding": finding.remark, "count": finding.count}
     return remark("trace-finding", f"{trace}: {text}" if trace else text, **values)
 

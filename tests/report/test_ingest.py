@@ -9,7 +9,13 @@ import pandas as pd
 from flopcast.readers.labels import canonical_device
 from flopcast.remarks import remark
 from flopcast.report.document import Headline
-from flopcast.report.ingest import finding_table, ingest_document, overview_json, unclassified_table
+from flopcast.report.ingest import (
+    example_table,
+    finding_table,
+    ingest_document,
+    overview_json,
+    unclassified_table,
+)
 from flopcast.traces.dispatches import Finding
 from flopcast.traces.summary import UNCLASSIFIED, Overview
 
@@ -53,7 +59,7 @@ def test_a_page_says_first_what_there_is_and_what_to_look_at() -> None:
         "both",
         "18 kernels of 2 traces, 3.6 ms of the GPU's time",
     )
-    for said in ("1 error (zero-duration)", "4 rows", "1 file"):
+    for said in ("1 error: activities that took no time [zero-duration]", "4 rows", "1 file"):
         assert said in first.beneath
     (clean,) = ingest_document([], {}, [], []).opening
     assert isinstance(clean, Headline)
@@ -90,3 +96,11 @@ def test_machines_get_codes_and_words() -> None:
     (finding,) = overview_json(TRACES[0])["findings"]
     assert (finding["code"], finding["count"], finding["share"]) == ("zero-duration", 3, 0.25)
     assert finding["message"]
+
+
+def test_a_rejected_row_without_a_detail_has_no_empty_brackets() -> None:
+    row = {"source": "a.json:7", "reason": "zero-duration", "detail": "", "values": "m=1"}
+    table = example_table(pd.DataFrame([row, row | {"detail": "0 ns"}]))
+    reasons = [str(one.cells[1]) for one in table.rows]
+    assert not reasons[0].endswith(")")
+    assert reasons[1] == f"{reasons[0]} (0 ns)"

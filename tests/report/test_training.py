@@ -9,7 +9,7 @@ import pytest
 
 from flopcast.remarks import remark
 from flopcast.report import figures
-from flopcast.report.document import Figure, Headline, Row, Table
+from flopcast.report.document import Figure, Headline, Lines, Row, Table
 from flopcast.report.html import page
 from flopcast.report.training import (
     COLUMNS,
@@ -444,3 +444,10 @@ def test_parts_of_known_groups_are_ordered_by_their_rows_whatever_the_order_of_t
     (said,) = [line for line in verdict(cv) if "more than 200" in line]
     places = [said.index(name) for name in ("up to 10", "up to 25", "up to 200", "more than 200")]
     assert places == sorted(places)
+
+
+def test_a_run_that_was_corrected_says_so_first() -> None:
+    made = {"factor": 1.35, "lower": 1.3, "upper": 1.4, "level": 0.95, "rows": 9, "groups": 3}
+    opening = training_document({"data": {}, "cv": [], "correction": made}).opening
+    said = [line.text for part in opening if isinstance(part, Lines) for line in part.lines]
+    assert "1.350" in said[0]

@@ -13,6 +13,7 @@ import pytest
 
 from flopcast.api.forecasting import forecast as asked
 from flopcast.errors import DataError, ParameterError
+from flopcast.report.forecast import rank_figure
 from flopcast.workloads.forecasting import Forecast, forecast
 
 MS = 1e6  # amounts of 1 ms at 1 Gf
@@ -187,3 +188,14 @@ def test_long_sends_to_each_other_that_nobody_receives_are_refused(tmp_path: Pat
 def test_rendezvous_is_of_traces_that_say_when_receives_begin() -> None:
     with pytest.raises(ParameterError, match="rendezvous_bytes"):
         forecast({"model": {"layers": [{"time_us": 5}]}, "gpu": "MI300X", "rendezvous_bytes": 8})
+
+
+def test_the_figure_of_ranks_has_a_bar_of_each_that_adds_up_to_the_job(tmp_path: Path) -> None:
+    text = f"0 compute {40 * MS}\n0 send 1 0 8\n1 compute {10 * MS}\n1 recv 0 0 8\n"
+    one = replayed(tmp_path, text)
+    lengths = dict.fromkeys(("rank 0", "rank 1"), 0.0)
+    for kind in rank_figure(one).data:
+        for rank, length in zip(kind.y, kind.x, strict=True):
+            lengths[rank] += length
+    assert lengths["rank 0"] == pytest.approx(lengths["rank 1"])
+    assert lengths["rank 0"] > 0
