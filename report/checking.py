@@ -519,7 +519,7 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     ]
     now = percent(errors["now"])
     after = percent(errors["after"])
-    said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
+    said = f"Expected error of the candidates: {now} now, {after} once the batch is trained on too"
     if after == now:
         said += ": more rows of these groups are not expected to change it"
     expected = [f"{said}."]

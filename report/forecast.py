@@ -1100,7 +1100,8 @@ def rank_figure(one: Forecast) -> go.Figure:
     drawn.update_xaxes(title_text=unit)
     drawn.update_yaxes(autorange="reversed", automargin=True, type="category")
     height = 150 + 24 * min(len(names), 40)
-    return styled(drawn, height, {**LEGEND, "y": 1.02, "yanchor": "bottom"})
+    legend = {**LEGEND, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
+    return styled(drawn, height, legend)
 
 
 def timeline_figure(one: Forecast) -> go.Figure:

@@ -148,14 +148,15 @@ def plan_document(
             "--script FILE writes what starts the passes (--all prints it)",
             "once recorded, --check FOLDER says whether every launch was",
         )
-        parts: list[Part] = [Lines(remarked(limits)), table, lines(commands)]
+        parts: list[Part] = [Lines(remarked(limits)), table]
+        starting = [lines(commands)]
     else:
         last = upcoming("-o durations.parquet keeps the times for flopcast project --durations")
         parts = [*coverage_parts(coverage), table]
+        starting = []
     data = plan_json(plan, commands, coverage)
-    return Document(
-        title=str(outcome), sections=[Section("Passes", parts)], closing=[last], data=data
-    )
+    sections = [Section("Passes", parts), Section("What starts them", starting, folded=True)]
+    return Document(title=str(outcome), sections=sections, closing=[last], data=data)
 
 
 def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> JSON:

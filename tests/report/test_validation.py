@@ -172,6 +172,7 @@ def test_the_document_answers_first(result: ValidationResult) -> None:
     head, rest, printed = document.opening
     first, *others = summary(result)
     assert head.medium == "both"  # type: ignore[attr-defined]
+    assert head.beneath.endswith(first.partition(": ")[2])  # type: ignore[attr-defined]
     best, *_ = result.classes[0].explanations
     assert head.answer.startswith(f"{best.law}: ")  # type: ignore[attr-defined]
     assert (rest.medium, [line.text for line in rest.lines]) == ("page", others)  # type: ignore[attr-defined]
