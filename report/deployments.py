@@ -103,7 +103,7 @@ _TUNING: Final = wording("deployments-tuning")
 def _front_caption(choice: Choice) -> str:
     """Say what the figure shows; diamonds only where a way keeps the limits."""
     caption = "Ways that no other of their GPU beats in both. Circles: the rows of the table below"
-    asked = choice.asked
+    asked = choice.question
     if asked.limited and (choice.best["holds"] >= asked.sure).any():
         caption += "; diamonds: the cheapest of a GPU that holds, with its interval"
     return caption
