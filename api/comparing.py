@@ -657,7 +657,8 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         estimates: list[Any] = []
         for each, level in ((one, first["level"]), (other, second["level"])):
             values.append((each["predicted"], each["lower"], each["upper"]))
-            whole = math.log(each["upper"] / each["lower"]) / (2 * float(ndtri((1 + level) / 2)))
+            deviations = float(ndtri((1 + level) / 2))
+            whole = math.log(each["upper"] / each["lower"]) / (2 * deviations)
             scale = whole / (math.hypot(*each["spreads"].values()) or 1.0)
             estimates.append(
                 Estimate(
@@ -730,7 +731,8 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         for (same, of), sigma in grouped.agg(lambda of: of.sum(skipna=False)).items():
             sources[f"{same} {of}"] = float(sigma)
         sources[_FACTOR] = float((weights * np.where(alike, apart, 0.0)).sum(skipna=False))
-        spread = math.exp(math.hypot(*sources.values()) * ndtri((1 + side["level"].iloc[0]) / 2))
+        deviations = ndtri((1 + side["level"].iloc[0]) / 2)
+        spread = math.exp(math.hypot(*sources.values()) * deviations)
         values.append([(total, total / spread, total * spread), *map(tuple, ends.tolist())])
         estimates = [Estimate(total, sources)]
         for place, value in enumerate(ends[:, 0]):

@@ -89,13 +89,13 @@ def choose(
     before = np.asarray(measured, dtype=np.intp)
     kept = np.arange(len(points))
     if len(points) > MOST:
-        kept = np.union1d(
-            np.random.default_rng(seed).choice(len(points), MOST, replace=False), before
-        )
+        drawn = np.random.default_rng(seed).choice(len(points), MOST, replace=False)
+        kept = np.union1d(drawn, before)
     place = np.searchsorted(kept, before)
     points = points[kept]
     weights = weights[kept] / weights[kept].sum()
-    price = np.broadcast_to(np.asarray(cost, dtype=np.float64), (int(kept.max()) + 1,))[kept]
+    prices = np.asarray(cost, dtype=np.float64)
+    price = np.broadcast_to(prices, (int(kept.max()) + 1,))[kept]
     squares = (points**2).sum(axis=1)
     distances = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0.0)
     if groups is not None:

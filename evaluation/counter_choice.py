@@ -82,17 +82,19 @@ def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     without_pass = np.array([not is_counter(name) for name in names])
     always = [place for place, name in enumerate(names) if without_pass[place] and "=" not in name]
-    space = _Space(np.column_stack([scaled, 1 / y / np.linalg.norm(1 / y)]), [*always, len(names)])
-    penalty = (np.log(len(y)) + 2 * np.log(max(int((~without_pass).sum()), 1))) / len(y)
+    constant = 1 / y / np.linalg.norm(1 / y)
+    space = _Space(np.column_stack([scaled, constant]), [*always, len(names)])
+    counters = max(int((~without_pass).sum()), 1)
+    penalty = (np.log(len(y)) + 2 * np.log(counters)) / len(y)
     room = _Room(names, {block: passes * limit for block, limit in limits.items()})
     limit = min(MOST, len(y) - len(always) - 2)
     chosen: list[int] = []
     for _ in range(ROUNDS):
         before = chosen
-        while (
-            len(chosen) < limit
-            and (best := space.best(chosen, room.open(chosen) & ~without_pass)) is not None
-        ):
+        while len(chosen) < limit:
+            best = space.best(chosen, room.open(chosen) & ~without_pass)
+            if best is None:
+                break
             chosen = [*chosen, best]
         chosen = _exchanged(space, space.thinned(chosen, penalty), room, ~without_pass)
         if chosen == before:

@@ -163,10 +163,13 @@ class Rule:
 
     def predict(self, X: pd.DataFrame, reference: FloatArray) -> FloatArray:
         """Return the rule's value of every row, (n,), from features (n × p) and what baselines scale (n,)."""
-        columns = [
-            reference if name == REFERENCE else X[name].to_numpy(dtype=float) for name in self.terms
-        ]
-        terms = np.column_stack([np.ones(len(X)), *(np.maximum(values, 0.0) for values in columns)])
+        columns = [np.ones(len(X))]
+        for name in self.terms:
+            values = reference
+            if name != REFERENCE:
+                values = X[name].to_numpy(dtype=float)
+            columns.append(np.maximum(values, 0.0))
+        terms = np.column_stack(columns)
         predicted = terms @ self.coefficients[0]
         for name, of_class in zip(self.classes, self.coefficients[1:], strict=True):
             rows = X[name].to_numpy() > 0.5

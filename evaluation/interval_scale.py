@@ -308,12 +308,12 @@ def _learn(
     for asked in dict.fromkeys((names, ())):
         Z = _asked_columns(asked, columns)
         logs = np.empty(len(y))
-        for fold in np.unique(
-            folds
-        ):  # the logarithm of each row's difficulty, by what the other folds know
+        # the logarithm of each row's difficulty, by what the other folds know
+        for fold in np.unique(folds):
             rest = some & (folds != fold)
             test = folds == fold
-            logs[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
+            fitted = _fit(asked, Z[rest], residuals[rest], code[rest])
+            logs[test] = np.log(fitted._scale(Z[test]))
         logs = np.clip(logs, *np.quantile(logs, _LIMITS))
         for power in POWERS:
             with np.errstate(
@@ -396,9 +396,9 @@ def _fit(
     z = (Z - middle) / spread
     w = weights / weights.sum()
     intercept = float(w @ target)
-    coef = np.linalg.solve(
-        z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept))
-    )
+    gram = z.T @ (w[:, None] * z)
+    products = z.T @ (w * (target - intercept))
+    coef = np.linalg.solve(gram + PENALTY * np.eye(z.shape[1]), products)
     return Difficulty(names, middle, spread, coef, intercept)
 
 

@@ -366,10 +366,10 @@ def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     n = len(ordered)
     wanted = np.asarray(level, dtype=np.float64)
     rank = np.ceil((n + 1) * wanted - 1e-9).astype(np.intp)
-    beyond = (
-        np.sqrt(np.mean(ordered**2)) * special.stdtrit(n, (1 + wanted) / 2) * np.sqrt(1 + 1 / n)
-    )
-    return np.where(rank <= n, ordered[np.clip(rank, 1, n) - 1], np.maximum(ordered[-1], beyond))
+    root_mean_square = np.sqrt(np.mean(ordered**2))
+    beyond = root_mean_square * special.stdtrit(n, (1 + wanted) / 2) * np.sqrt(1 + 1 / n)
+    within = ordered[np.clip(rank, 1, n) - 1]
+    return np.where(rank <= n, within, np.maximum(ordered[-1], beyond))
 
 
 _PLACES: Final = np.linspace(-3, 3, 61)

@@ -111,7 +111,8 @@ def paired_difference(
     if len(sums) > 1:
         units = max(effective_groups(code), 2.0)
         # of a ratio
-        spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(one)
+        scatter = ((sums - sizes * difference) ** 2).sum()
+        spread = np.sqrt(scatter * units / (units - 1)) / len(one)
         reach = float(stats.t.ppf((1 + level) / 2, units - 1) * spread)
         lower = difference - reach
         upper = difference + reach
@@ -462,5 +463,6 @@ def drift(
             "fastest_tenth": low,
             "slowest_tenth": high,
         }
-        lines.append({**one.loc[rows[0], by].to_dict(), **figures, "kernels": renamed[rows].mean()})
+        figures["kernels"] = renamed[rows].mean()
+        lines.append({**one.loc[rows[0], by].to_dict(), **figures})
     return pd.DataFrame(lines)

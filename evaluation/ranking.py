@@ -138,7 +138,8 @@ def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
     change = np.zeros(X.shape[1])
     for first in range(0, X.shape[1], at_once):
         columns = range(first, min(first + at_once, X.shape[1]))
-        moved = np.tile(rows, (2 * len(columns), 1)).reshape(len(columns), 2, len(rows), X.shape[1])
+        copies = np.tile(rows, (2 * len(columns), 1))
+        moved = copies.reshape(len(columns), 2, len(rows), X.shape[1])
         for block, column in enumerate(columns):
             moved[block, 0, :, column] = low[column]
             moved[block, 1, :, column] = high[column]
@@ -230,12 +231,10 @@ def _jackknife_p_values(
     X: FloatArray, y: FloatArray, weights: FloatArray, codes: IntArray
 ) -> FloatArray:
     """Return two-sided p-values of the columns of X beside a constant, by leaving out one group after the other."""
-    scale = np.sqrt(
-        np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
-    )
-    design = np.column_stack(
-        [np.ones(len(X)), np.divide(X, scale, out=np.zeros_like(X), where=scale > 0)]
-    )
+    middle = np.average(X, axis=0, weights=weights)
+    scale = np.sqrt(np.average((X - middle) ** 2, axis=0, weights=weights))
+    scaled = np.divide(X, scale, out=np.zeros_like(X), where=scale > 0)
+    design = np.column_stack([np.ones(len(X)), scaled])
     design = design * np.sqrt(weights)[:, None]
     target = y * np.sqrt(weights)
     count = int(codes.max()) + 1
@@ -244,7 +243,8 @@ def _jackknife_p_values(
     for rows in (np.ones(len(y), dtype=bool), *(codes != group for group in range(count))):
         left, values, right = np.linalg.svd(design[rows], full_matrices=False)
         kept = values > 1e-9 * values[0]
-        coefficients.append(right[kept].T @ ((left[:, kept].T @ target[rows]) / values[kept]))
+        turned = (left[:, kept].T @ target[rows]) / values[kept]
+        coefficients.append(right[kept].T @ turned)
         # else the rows do not tell this coefficient from others
         estimable &= np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6
     whole = coefficients[0]

@@ -427,7 +427,8 @@ class _Chooser:
 
     def best(self) -> int:
         """Return the index of the model chosen on all clusters."""
-        return int(self.choose(np.ones((1, len(self.sizes))), self.means()[None])[0])
+        every_cluster = np.ones((1, len(self.sizes)))
+        return int(self.choose(every_cluster, self.means()[None])[0])
 
     def means(self) -> FloatArray:
         """Return the mean loss of each model over all clusters."""

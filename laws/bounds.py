@@ -228,7 +228,8 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     best = best_tile(once, gpu.cus)
     factors[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
     few = attends & ~blocks
-    factors[rows[few]] = np.ceil(part.m[few] / SIDES[0]) * SIDES[0] / part.m[few]
+    whole_tiles = np.ceil(part.m[few] / SIDES[0])
+    factors[rows[few]] = whole_tiles * SIDES[0] / part.m[few]
     return factors
 
 

@@ -224,7 +224,9 @@ def versions() -> dict[str, str]:
 
 def _probe_rows(X: pd.DataFrame) -> pd.DataFrame:
     """Return rows of ``X`` and points 40 % of the way from each to the next (not halfway, where trees split)."""
-    chosen = np.unique(np.linspace(0, len(X) - 1, min(PROBES // 2, len(X))).round().astype(int))
+    count = min(PROBES // 2, len(X))
+    places = np.linspace(0, len(X) - 1, count).round()
+    chosen = np.unique(places.astype(int))
     rows = X.to_numpy(dtype=float)[chosen]
     between = 0.6 * rows[:-1] + 0.4 * rows[1:]
     return pd.DataFrame(np.vstack([rows, between]), columns=X.columns)

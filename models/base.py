@@ -143,7 +143,9 @@ class Memo:
         names = None
         if hasattr(X, "columns"):
             names = tuple(X.columns)
-        rows = (np.asarray(X), np.asarray(y), *(() if groups is None else (np.asarray(groups),)))
+        rows = [np.asarray(X), np.asarray(y)]
+        if groups is not None:
+            rows.append(np.asarray(groups))
         return self.of((_parameters(estimator), names, len(rows)), rows, make)
 
 

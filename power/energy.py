@@ -216,7 +216,8 @@ def _means(weights: np.ndarray, gram: np.ndarray, right: np.ndarray) -> np.ndarr
     grams = (weights @ gram.reshape(runs, -1)).reshape(-1, terms, terms) + level_prior()
     seen = grams[:, 0, 0] > 0  # a replicate whose golden runs have no reading says nothing
     means = np.full(len(weights), np.nan)
-    means[seen] = np.linalg.solve(grams[seen], (weights[seen] @ right)[..., None])[:, 0, 0]
+    products = (weights[seen] @ right)[..., None]
+    means[seen] = np.linalg.solve(grams[seen], products)[:, 0, 0]
     return means
 
 

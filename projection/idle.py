@@ -73,7 +73,9 @@ def _head(start: IntArray, duration: IntArray) -> tuple[int, int]:
     gaps = _gaps(start, duration)
     span = int((start + duration).max() - start[0])
     passed = np.cumsum(duration)
-    ends = np.flatnonzero((gaps >= LONG * span) & (gaps > 0) & (passed[:-1] <= SLIGHT * passed[-1]))
+    is_long = (gaps >= LONG * span) & (gaps > 0)
+    is_early = passed[:-1] <= SLIGHT * passed[-1]
+    ends = np.flatnonzero(is_long & is_early)
     if not len(ends):
         return 0, 0
     last = int(ends[-1])

@@ -186,7 +186,8 @@ def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) 
         before = measured_us[one.chosen]
         after = projected_us[one.chosen]
         kept = len(one.chosen)
-        spread = np.sqrt(((after - after.sum() / before.sum() * before) ** 2).sum() / (kept - 1))
+        expected = after.sum() / before.sum() * before
+        spread = np.sqrt(((after - expected) ** 2).sum() / (kept - 1))
         others = one.repeats - len(one.alone)
         error_us = (
             others
@@ -375,7 +376,8 @@ class _Sequence:
             np.r_[start[0], start + table["duration_ns"].to_numpy()[order]]
         )
         launched = launched_ns[order]
-        pause = np.where(launched[1:] > launched[:-1], start[1:] - over[1:-1], -np.inf)
+        later = launched[1:] > launched[:-1]
+        pause = np.where(later, start[1:] - over[1:-1], -np.inf)
         return cls(named, alike, np.r_[np.nan, pause], over)
 
     def phases(self) -> list[_Run]:

@@ -369,7 +369,8 @@ def critical_path(
     path.walk(int(rows[np.argmax(times.end_ns[sample][rows])]), first)
     steps = pd.DataFrame(path.pieces, columns=["kind", "row", "begin_ns", "end_ns"])
     begin = np.maximum(np.minimum.accumulate(steps["begin_ns"]), first)
-    steps = steps.assign(begin_ns=begin, end_ns=np.r_[steps["end_ns"].iloc[0], begin[:-1]])[::-1]
+    end = np.r_[steps["end_ns"].iloc[0], begin[:-1]]
+    steps = steps.assign(begin_ns=begin, end_ns=end)[::-1]
     return steps[steps["end_ns"] > steps["begin_ns"]].reset_index(drop=True)
 
 

@@ -245,10 +245,12 @@ def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
             "log": np.log(power[measured]),
         }
     )
-    return {
-        (str(gpu), str(op_class)): Power(float(np.exp(logs.median())), float(logs.std(ddof=0)))
-        for (gpu, op_class), logs in rows[measured].groupby(["gpu", "op_class"])["log"]
-    }
+    powers = {}
+    for (gpu, op_class), logs in rows[measured].groupby(["gpu", "op_class"])["log"]:
+        middle = float(np.exp(logs.median()))
+        spread = float(logs.std(ddof=0))
+        powers[str(gpu), str(op_class)] = Power(middle, spread)
+    return powers
 
 
 def energy_of(

@@ -216,7 +216,8 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
             new = dominant[i + 1]
             # above or at 0, then below or at 0
             lead = shares[i : i + 2, old] - shares[i : i + 2, new]
-            crossing = values[i] + (values[i + 1] - values[i]) * lead[0] / (lead[0] - lead[1])
+            step = values[i + 1] - values[i]
+            crossing = values[i] + step * lead[0] / (lead[0] - lead[1])
             points = float(values[i]), float(values[i + 1])
             changes.append(
                 BoundChange(str(figure), *points, bounds[old], bounds[new], float(crossing))

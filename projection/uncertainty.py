@@ -629,7 +629,8 @@ def exponents(projection: Projection, figure: str, groups: np.ndarray) -> FloatA
         )
         times.append(np.bincount(groups, weights=rows["projected_us"].to_numpy()))
     ratio = np.divide(times[1], times[0], out=np.ones_like(times[0]), where=times[0] > 0)
-    return np.asarray(np.log(ratio) / np.log((1 + STEP) / (1 - STEP)), dtype=np.float64)
+    change = np.log((1 + STEP) / (1 - STEP))
+    return np.asarray(np.log(ratio) / change, dtype=np.float64)
 
 
 def class_of(activities: pd.DataFrame) -> np.ndarray:

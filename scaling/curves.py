@@ -535,5 +535,6 @@ def within(curve: Curve, sizes: FloatArray) -> FloatArray:
     u = np.log(curve.sizes)
     v = np.log(curve.performance)
     at = np.log(sizes)
-    below = v[0] + (at - u[0]) * (v[1] - v[0]) / (u[1] - u[0])
+    first_rise = v[1] - v[0]
+    below = v[0] + (at - u[0]) * first_rise / (u[1] - u[0])
     return np.exp(np.where(at < u[0], below, np.interp(at, u, v)))

@@ -206,20 +206,24 @@ class Calibration:
     def of(cls, cases: Sequence[Case], errors: Sequence[FloatArray]) -> Self:
         """Return the calibration by the errors, log(observed / predicted), at the sizes of each case."""
         reach = [np.log2(case.sizes / case.fitted.sizes[-1]) for case in cases]
-        return cls(np.concatenate([*reach, []]), np.abs(np.concatenate([*errors, []])))
+        distances = np.concatenate([*reach, []])
+        scores = np.abs(np.concatenate([*errors, []]))
+        return cls(distances, scores)
 
     def radius(self, reach: FloatArray, level: float) -> FloatArray:
         """Return the radius at each distance (in doublings); infinite without errors of the law."""
         if not self.knots_:
             return np.where(reach > 0, np.inf, 0.0)
         at = np.array([0.0, *(where for where, _ in self.knots_)])
-        radii = np.maximum.accumulate(
-            [0.0, *(float(conformal_quantile(scores, level)) for _, scores in self.knots_)]
-        )
+        quantiles = [0.0]
+        for _, scores in self.knots_:
+            quantiles.append(float(conformal_quantile(scores, level)))
+        radii = np.maximum.accumulate(quantiles)
         bounded = np.isfinite(radii)
         inner = np.interp(reach, at[bounded], radii[bounded])
         inner = np.where(reach > at[bounded][-1], np.inf, inner)
-        return np.where(reach > at[-1], radii[-1] * np.maximum(reach, at[-1]) / at[-1], inner)
+        outer = radii[-1] * np.maximum(reach, at[-1]) / at[-1]
+        return np.where(reach > at[-1], outer, inner)
 
 
 class ScalingLaw(ABC):

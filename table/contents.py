@@ -68,7 +68,8 @@ def profiles(frame: pd.DataFrame, before: pd.Series | None = None) -> list[Profi
     made = []
     for kind, rows in frame.reset_index(drop=True).groupby(KIND, sort=False):
         op, dtype = map(str, kind)
-        made.append(_profile(op, dtype, rows, share[rows.index.to_numpy()], int(every[op, dtype])))
+        rows_share = share[rows.index.to_numpy()]
+        made.append(_profile(op, dtype, rows, rows_share, int(every[op, dtype])))
     return sorted(made, key=lambda one: -one.rows)
 
 
@@ -79,9 +80,11 @@ def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before:
         name for name in op_of(op).dims if name not in TEXT_DIMENSIONS and rows[name].notna().any()
     ]
     beside = [str(name) for name in rows if is_measured(str(name)) and name != "duration_us"]
-    empty = {
-        name: int((rows[name].isna() | rows[name].eq("")).sum()) for name in (*_OPTIONAL, *beside)
-    }
+    missing = {}
+    for name in (*_OPTIONAL, *beside):
+        empty = rows[name].isna() | rows[name].eq("")
+        if empty.any():
+            missing[name] = int(empty.sum())
     return Profile(
         op,
         dtype,
@@ -93,7 +96,7 @@ def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before:
         share=_range(shares) if len(shares) else None,
         repeats=float(rows["repeats"].sum()),
         spread=float(spread.median()) if len(spread) else None,
-        missing={name: count for name, count in empty.items() if count},
+        missing=missing,
     )
 
 

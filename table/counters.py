@@ -189,8 +189,10 @@ def _moments(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     recorded = ~np.isnan(values)
     count = recorded.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(recorded, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)
-        squares = (np.where(recorded, values - mean, 0.0) ** 2).sum(axis=0)
+        sums = np.where(recorded, values, 0.0).sum(axis=0)
+        mean = sums / np.where(count > 0, count, np.nan)
+        off = np.where(recorded, values - mean, 0.0)
+        squares = (off**2).sum(axis=0)
         variance = squares / np.where(count > 1, count - 1, np.nan)
     return mean, variance
 

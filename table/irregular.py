@@ -250,7 +250,8 @@ def remarks(odd: pd.DataFrame, repeats: pd.DataFrame) -> list[tuple[Remark, int]
 
 
 def _worst(odd: pd.DataFrame) -> tuple[pd.Series, float]:
-    worst = odd.iloc[int(np.argmax(np.abs(np.log(odd["factor"].to_numpy(dtype=float)))))]
+    logs = np.log(odd["factor"].to_numpy(dtype=float))
+    worst = odd.iloc[int(np.argmax(np.abs(logs)))]
     return worst, float(worst["factor"])
 
 

@@ -284,7 +284,9 @@ def _slipped(
             continue
         gaps = np.diff(usual[rows])
         few = _LEAST_ROWS - 1
-        low, high = (np.flatnonzero(part > np.log(_APART[0])) for part in (gaps[:few], gaps[-few:]))
+        wide = np.log(_APART[0])
+        low = np.flatnonzero(gaps[:few] > wide)
+        high = np.flatnonzero(gaps[-few:] > wide)
         below = low.max(initial=-1) + 1
         above = 0
         if len(high):

@@ -27,7 +27,8 @@ def constant_columns(X: np.ndarray) -> np.ndarray:
     """Return the columns whose range is rounding error of their values (``n`` times the machine's precision)."""
     low = X.min(axis=0)
     high = X.max(axis=0)
-    return np.flatnonzero(high - low <= len(X) * _EPS * np.maximum(np.abs(low), np.abs(high)))
+    largest = np.maximum(np.abs(low), np.abs(high))
+    return np.flatnonzero(high - low <= len(X) * _EPS * largest)
 
 
 def copied_columns(X: np.ndarray) -> np.ndarray:
@@ -39,11 +40,12 @@ def copied_columns(X: np.ndarray) -> np.ndarray:
     sums = X.sum(axis=0)
     order = np.argsort(sums, kind="stable")
     equal = sums[order][1:] == sums[order][:-1]
+    if not equal.any():
+        return np.zeros(0, dtype=int)
+    of_equal_sums = np.r_[False, equal] | np.r_[equal, False]
     seen = set[bytes]()
     copies = list[int]()
-    for j in (
-        np.sort(order[np.r_[False, equal] | np.r_[equal, False]]).tolist() if equal.any() else ()
-    ):
+    for j in np.sort(order[of_equal_sums]).tolist():
         values = (X[:, j] + 0.0).tobytes()  # + 0.0: -0 is 0
         if values in seen:
             copies.append(j)

@@ -556,7 +556,8 @@ class NonNegativeBackward:
             goal = np.zeros(0)
         if (goal > 0).all() and (used > m or self._gradient_of_intercept() <= self._limit):
             self._t = np.append(goal, np.zeros(m + 1 - used))
-            self.rss.append(max(float(self._R[used:, -1] @ self._R[used:, -1]), self._floor))
+            rest = self._R[used:, -1]
+            self.rss.append(max(float(rest @ rest), self._floor))
         else:
             problem = self._problem()
             t = non_negative(problem, start=self._t)
