@@ -20,6 +20,7 @@ from sklearn.utils import Tags, check_array, check_consistent_length, column_or_
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
+from ..arrays import FloatArray
 from ..errors import few
 from ..remarks import visible
 
@@ -146,7 +147,7 @@ class Memo:
         rows = [np.asarray(X), np.asarray(y)]
         if groups is not None:
             rows.append(np.asarray(groups))
-        return self.of((_parameters(estimator), names, len(rows)), rows, make)
+        return self.of((_parameters(estimator), names, len(rows)), tuple(rows), make)
 
 
 def _parameters(value: Any) -> Hashable:
@@ -479,3 +480,19 @@ def all_selected(models: Iterable[Any], names: Iterable[str]) -> list[str]:
         for name in selected_features(model) or ():
             used.add(name)
     return [name for name in names if name in used]
+
+
+def weighted_sums(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the sum of each row (n × p), each column times its weight (p,).
+
+    A row's sum is the same to the last bit whatever rows stand beside it. In a product of matrices
+    it is not: a library adds up the last rows of a block in another order.
+
+    >>> weighted_sums(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 0.5])).tolist()
+    [11.0, 32.0]
+    """
+    sums = np.zeros(len(values))
+    for column, weight in zip(values.T, weights, strict=True):
+        if weight != 0:
+            sums += weight * column
+    return sums

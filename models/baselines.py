@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import weighted_sums
 from ..errors import few
 from .base import (
     PositiveRegressor,
@@ -25,6 +24,7 @@ from .base import (
     check_target,
     feature_names,
     one_blas_thread,
+    weighted_sums,
 )
 from .target_space import Columns
 

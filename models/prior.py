@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import weighted_sums
 from .base import (
     PositiveRegressor,
     check_positive_target,
@@ -23,6 +22,7 @@ from .base import (
     check_target,
     feature_names,
     rows_to_predict,
+    weighted_sums,
 )
 from .ensembles import GeometricStack
 from .target_space import LARGEST_LOG

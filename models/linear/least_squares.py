@@ -16,8 +16,14 @@ from scipy.special import stdtr
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ...arrays import weighted_sums
-from ..base import DroppedColumns, check_rows, feature_names, one_blas_thread, rows_to_predict
+from ..base import (
+    DroppedColumns,
+    check_rows,
+    feature_names,
+    one_blas_thread,
+    rows_to_predict,
+    weighted_sums,
+)
 from .triangular import Triangular, centred, minimum_norm, non_negative, with_intercept
 
 _EPS = float(np.finfo(np.float64).eps)
