@@ -462,7 +462,8 @@ class Run(Result):
         chosen = self.metrics["model"]["scheme"]
         here = table["scheme"] == chosen
         best = table["name"] == self.selected["name"]
-        place = np.select([here & best, here & (table["kind"] == "baseline"), here], [0, 1, 2], 3)
+        is_baseline = table["kind"] == "baseline"
+        place = np.select([here & best, here & is_baseline, here], [0, 1, 2], 3)
         table = table.assign(place=place).sort_values(["place", "scheme", "e_out"], kind="stable")
         first = table[table["scheme"].eq(chosen) & table["e_out"].notna()].head(_BARS)
         largest = float(first["e_out"].max()) or 1.0

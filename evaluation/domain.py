@@ -131,7 +131,9 @@ class TrainedRange:
         # NaN where all are
         low = np.fmin.reduce(values, axis=0)
         high = np.fmax.reduce(values, axis=0)
-        return cls(tuple(map(str, X.columns)), low, high, np.any(np.isnan(values), axis=0))
+        names = tuple(map(str, X.columns))
+        has_gaps = np.any(np.isnan(values), axis=0)
+        return cls(names, low, high, has_gaps)
 
     @classmethod
     def together(cls, parts: Sequence[TrainedRange]) -> Self:

@@ -125,7 +125,8 @@ def learn_law(dataset: Dataset) -> FallbackLaw | None:
 
 def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Return a and b of ``y = a + b x``, fitted to relative error."""
-    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(int))
+    places = np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS))
+    some = np.unique(places.astype(int))
     line = Affine().fit(x[some, None], y[some])
     return line.intercept_, line.ratio_
 

@@ -283,7 +283,8 @@ def cross_bounds(
     for held_out in np.unique(fold):
         test = fold == held_out
         intervals = ConformalIntervals(scheme)
-        intervals.fit(y[~test], p[~test], names[~test], scale=difficulty[~test], level=level)
+        learnt = ~test
+        intervals.fit(y[learnt], p[learnt], names[learnt], scale=difficulty[learnt], level=level)
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=difficulty[test])
     return lower, upper
 

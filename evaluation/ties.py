@@ -167,5 +167,6 @@ def p_value_of_pair(first: FloatArray, second: FloatArray, less: bool, level: fl
     else:
         larger = second
         smaller = first
-    values = p_values(larger[:, None], smaller[:, None], logs=True, tests=1, level=(1 - level) / 2)
+    one_sided = (1 - level) / 2
+    values = p_values(larger[:, None], smaller[:, None], logs=True, tests=1, level=one_sided)
     return min(1.0, 2 * float(values[0]))

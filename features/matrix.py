@@ -432,7 +432,8 @@ class KnownGroups:
             needed = ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
         complete = np.full(len(rows), all(name in rows for name in needed))
         if complete.any() and needed:
-            complete = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
+            filled = rows[needed].notna() & (rows[needed] != "")
+            complete = filled.all(axis=1).to_numpy(copy=True)
         if complete.any():
             if not complete.all():
                 rows = rows[complete]

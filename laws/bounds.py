@@ -132,7 +132,8 @@ def quantise(work: Work, cus: Any, tile: tuple[Any, Any] = (128, 128), split: An
     """
     rows, cols = tile
     area = np.ceil(work.m / rows) * rows * np.ceil(work.n / cols) * cols
-    tiles = np.ceil(work.m / rows) * np.ceil(work.n / cols) * np.ceil(work.batch) * split
+    tiles = np.ceil(work.m / rows) * np.ceil(work.n / cols)
+    tiles = tiles * np.ceil(work.batch) * split
     waves = np.ceil(tiles / cus)
     padded = waves * cus * rows * cols * _part(work, split) / _rate(rows, cols)
     return Quantised(

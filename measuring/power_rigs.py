@@ -473,7 +473,8 @@ class SimulatedGPU:
         for name, idle_w in {TOTAL: IDLE_W, **IDLE_OF_W}.items():
             above_w = [load.above_w[name] for load in self.loads]
             watts = idle_w + np.dot(above_w, averaged)
-            read[name] = np.round(watts * (1 + rng.normal(0, NOISE, len(stamps))), 2).tolist()
+            noise = 1 + rng.normal(0, NOISE, len(stamps))
+            read[name] = np.round(watts * noise, 2).tolist()
         edges = _cpu_ns(np.r_[begin_us, end]).tolist()
         self.after(edges[-1])  # to the nanosecond, as an earlier process would have left it
         pairs = zip(
@@ -525,7 +526,8 @@ class SimulatedGPU:
 
     def _averaged(self, times: np.ndarray, values: np.ndarray, stamps: np.ndarray) -> np.ndarray:
         """Return the means of values, 0 before the first time, over the logger's window before each stamp."""
-        area = np.r_[0.0, np.cumsum((values[1:] + values[:-1]) / 2 * np.diff(times))]
+        means = (values[1:] + values[:-1]) / 2
+        area = np.r_[0.0, np.cumsum(means * np.diff(times))]
         before = np.interp(stamps - self.interval_us, times, area)
         return (np.interp(stamps, times, area) - before) / self.interval_us
 

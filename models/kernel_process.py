@@ -125,7 +125,8 @@ def _searched(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
         prior += (settings[-1] - _NOISE) ** 2
         return float(0.5 * solved @ solved + log_root + 0.5 * prior)
 
-    start = np.r_[np.full(inputs.shape[1], _LENGTH), np.log(0.15), np.log(0.02)]
+    lengths = np.full(inputs.shape[1], _LENGTH)
+    start = np.r_[lengths, np.log(0.15), np.log(0.02)]
     optimum = minimize(loss, start, method="L-BFGS-B", options={"maxiter": _ROUNDS})
     return np.asarray(optimum.x, dtype=np.float64)
 

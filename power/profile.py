@@ -249,7 +249,8 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     if len(read) < _LEAST_OF_STAGE:
         return Throttling(False, np.nan, np.nan, 0)
     mean = np.array([watts.mean() for watts in read.values()])
-    error = np.array([watts.std(ddof=1) / np.sqrt(len(watts)) for watts in read.values()])
+    errors = [watts.std(ddof=1) / np.sqrt(len(watts)) for watts in read.values()]
+    error = np.array(errors)
     peak = int(np.argmax(mean))
 
     def clear(end: int) -> bool:

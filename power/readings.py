@@ -426,7 +426,8 @@ def _whole(rows: pd.DataFrame, name: str, source: str) -> pd.Series:
 def _words(rows: pd.DataFrame, name: str, default: str) -> pd.Series:
     if name not in rows:
         return pd.Series(default, index=rows.index, dtype="str")
-    return rows[name].astype(object).where(rows[name].notna(), "").astype("str").str.strip()
+    words = rows[name].astype(object).where(rows[name].notna(), "")
+    return words.astype("str").str.strip()
 
 
 def _check_components(rows: pd.DataFrame, source: str) -> None:

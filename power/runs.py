@@ -321,7 +321,8 @@ def group_runs(executions: pd.DataFrame) -> pd.DataFrame:
             raise DataError(f"run {again} comes back after another run: sort the executions")
     else:
         gaps = (rows["start_ns"] - rows["end_ns"].shift()).to_numpy(dtype=float)[1:]
-        rows["run"] = np.concatenate([[0], np.cumsum(gaps >= _clear_pause(gaps))]).astype(np.int64)
+        number = np.cumsum(gaps >= _clear_pause(gaps))
+        rows["run"] = np.concatenate([[0], number]).astype(np.int64)
     within = rows.groupby(["run", "kernel"], sort=False)
     if "execution" not in rows:
         rows["execution"] = within.cumcount() + 1

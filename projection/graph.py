@@ -240,7 +240,8 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
         changes = np.r_[False, queue[launches][1:] != queue[launches][:-1]]
         place = np.maximum.accumulate(np.where(changes, np.arange(len(launches)) - 1, -1))
         filled[launches] = np.where(place >= 0, launches[place], -1)
-    filled[~(asked & (filled >= 0) & (end[filled] <= start) & (start[filled] < start))] = -1
+    is_before = (end[filled] <= start) & (start[filled] < start)
+    filled[~(asked & (filled >= 0) & is_before)] = -1
     other = np.where(seen, other, np.where(first >= 0, first, filled))
     since_other = np.where(other >= 0, start - end[other], 0.0)
     return Graph(

@@ -318,8 +318,13 @@ def of_same_problem(
         return ratio
     tables = calls.iloc[like], problems
     stated = []
-    for one in tables:
-        stated.append({name for name in one if not (one[name].isna() | one[name].eq("")).all()})
+    for table in tables:
+        filled = set()
+        for name in table:
+            empty = table[name].isna() | table[name].eq("")
+            if not empty.all():
+                filled.add(name)
+        stated.append(filled)
     both = pd.concat(tables, ignore_index=True)[
         [name for name in problems if name in stated[0] & stated[1]]
     ]

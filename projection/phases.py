@@ -426,7 +426,8 @@ class _Sequence:
             # from any place of the first repeat on, these fit
             whole = period * ((end - first) // period - 1)
             pauses = self.pause_ns[first : first + whole].reshape(-1, period)
-            usual = np.where(np.isneginf(pauses).any(axis=0), -np.inf, np.nanmedian(pauses, axis=0))
+            no_pause = np.isneginf(pauses).any(axis=0)
+            usual = np.where(no_pause, -np.inf, np.nanmedian(pauses, axis=0))
             if not np.isneginf(usual.max()):
                 begin = first + (int(np.argmax(usual)) if usual.max() > usual[0] + _PAUSE_NS else 0)
                 run = self._run(begin, period, (end - begin) // period)

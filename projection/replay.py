@@ -283,7 +283,8 @@ def attributed_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> 
         rows = np.flatnonzero(rank == level)
         rows = rows[np.argsort(start[rows], kind="stable")]
         end = start[rows] + duration[rows]
-        begin = np.maximum(start[rows], np.maximum.accumulate(np.r_[-np.inf, end[:-1]]))
+        busy_until = np.maximum.accumulate(np.r_[-np.inf, end[:-1]])
+        begin = np.maximum(start[rows], busy_until)
         end = np.maximum(end, begin)
         alone_ns[rows] = end - begin - (covered(hidden, end) - covered(hidden, begin))
         # of what is hidden the disjoint intervals, in order

@@ -257,7 +257,8 @@ def propagate(
         scores = np.asarray(ndtri(points + 0.5 ** (_BITS + 1)), dtype=np.float64)
     reach = float(ndtri((1 + level) / 2))
     steps = np.diag(np.exp(reach * sigmas) - 1)
-    alone = 1 + np.vstack([np.zeros_like(sigmas), np.diag(np.exp(-reach * sigmas) - 1), steps])
+    lowered = np.diag(np.exp(-reach * sigmas) - 1)
+    alone = 1 + np.vstack([np.zeros_like(sigmas), lowered, steps])
     rows = np.vstack([alone, np.exp(scores * sigmas)])
     times = np.asarray(simulate(rows), dtype=np.float64)
     if times.shape != (len(rows),) or not (np.isfinite(times) & (times > 0)).all():

@@ -773,7 +773,8 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[Look]:
     low = across[finite].min()
     high = across[finite].max()
     points = list[Look]()
-    third = np.minimum(3 * (across[finite] - low) / max(high - low, 1e-9), 2).astype(int)
+    share = across[finite] - low
+    third = np.minimum(3 * share / max(high - low, 1e-9), 2).astype(int)
     for place in np.unique(third):
         part = finite[third == place]
         worst = part[np.argmax(up[part])]

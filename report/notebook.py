@@ -54,7 +54,8 @@ def framed(
     same = "; ".join(f"{name} = {_texts(columns_shown[name].head(1))[0]}" for name in alike)
     places = None
     if len(columns_shown) > MOST:
-        places = np.unique(np.linspace(0, max(len(columns_shown) - 1, 0), MOST).round().astype(int))
+        last = max(len(columns_shown) - 1, 0)
+        places = np.unique(np.linspace(0, last, MOST).round().astype(int))
     if places is None:
         shown = columns_shown.drop(columns=alike)
     else:

@@ -590,7 +590,8 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
             rate.notna(), 0.0
         )
         total = weight.groupby(code).sum()
-        table[str(name)] = (rate.fillna(0.0) * weight).groupby(code).sum() / total.where(total > 0)
+        sums = (rate.fillna(0.0) * weight).groupby(code).sum()
+        table[str(name)] = sums / total.where(total > 0)
     return longest_first(table, "projected_us")
 
 

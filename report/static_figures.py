@@ -329,7 +329,8 @@ def _traces(
                 beside = (bars.index(place), len(bars))
             yield from _bars(trace, x, y, across, up, colour, beside, reached, stacked=stacked)
             continue
-        chosen = np.unique(np.linspace(0, max(len(x) - 1, 0), POINTS).round().astype(int))
+        places = np.linspace(0, max(len(x) - 1, 0), POINTS).round()
+        chosen = np.unique(places.astype(int))
         points = []
         for row in chosen if len(x) else ():
             spot = (across.at(_place(across, x[row])), up.at(_place(up, y[row])))

@@ -500,7 +500,8 @@ def _miss_problems(mpki: FloatArray | None, sizes: FloatArray) -> tuple[str, ...
 
 
 def _increasing(sizes: FloatArray) -> bool:
-    return bool(np.all(np.diff(sizes, prepend=0.0) > 0) and np.all(np.isfinite(sizes)))
+    rising = np.all(np.diff(sizes, prepend=0.0) > 0)
+    return bool(rising and np.all(np.isfinite(sizes)))
 
 
 def listed(values: FloatArray | Sequence[float]) -> str:

@@ -131,7 +131,8 @@ def common_problems(
     measured = frame[frame["op"].isin(OPS)].reset_index(drop=True)
     parts = [one_per_problem(rows_of(measured, device.name))[0] for device in ordered]
     ids = problem_ids(pd.concat(parts, ignore_index=True), device=False)
-    split = np.split(np.asarray(ids), np.cumsum([len(part) for part in parts])[:-1])
+    ends = np.cumsum([len(part) for part in parts])
+    split = np.split(np.asarray(ids), ends[:-1])
     others = [set(ids_of_device.tolist()) for ids_of_device in split[1:]]
     common = []
     for one in split[0].tolist():

@@ -248,7 +248,8 @@ def _benchmark(
             "choose other sizes to fit, or other benchmarks"
         )
     # doublings of the largest size fitted, the sizes measured, and the targets
-    doublings = fit[-1] * 2.0 ** np.arange(np.ceil(np.log2(targets[-1] / fit[-1])))
+    count = np.ceil(np.log2(targets[-1] / fit[-1]))
+    doublings = fit[-1] * 2.0 ** np.arange(count)
     inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
     fitted = curve.cut(fit)
     grid = np.unique(np.concatenate([doublings, inside, targets]))

@@ -87,7 +87,8 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
     steps = []
     i = 0
     while i < len(at) - 1:
-        j = max(i + 1, int(np.searchsorted(at, 2 * NEARLY * at[i], side="right")) - 1)
+        doubled = np.searchsorted(at, 2 * NEARLY * at[i], side="right")
+        j = max(i + 1, int(doubled) - 1)
         if not _falls(at, misses, i, j, threshold):
             i += 1
             continue
@@ -167,7 +168,8 @@ class _Level:
 
     def bounded(self) -> None:
         """Take half of what the misses that go could wait for."""
-        self.most = 1 - self._misses[self.cliffs[-1].after] / self._misses[self.cliffs[0].before]
+        before = self._misses[self.cliffs[0].before]
+        self.most = 1 - self._misses[self.cliffs[-1].after] / before
         self.least = 0.0
         self.share = self.most / 2
 
@@ -368,7 +370,8 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
     steps = [curve.sizes >= cliff.after for cliff in crossed if curve.scenario == STRONG]
     if len(steps) >= len(u) - 2:
         steps = []
-    exponent, error = _growth(u, v, np.array(steps, dtype=np.float64).reshape(-1, len(u)))
+    step_columns = np.array(steps, dtype=np.float64).reshape(-1, len(u))
+    exponent, error = _growth(u, v, step_columns)
     freedom = len(u) - 2 - len(steps)
     if not freedom:
         nothing = (-np.inf, np.inf)

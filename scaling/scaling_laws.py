@@ -388,7 +388,8 @@ def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = Fals
     else:
         free = np.ones(len(b), dtype=bool)
     covariance = np.zeros((len(b), len(b)))
-    covariance[np.ix_(free, free)] = np.linalg.pinv(design[:, free].T @ design[:, free])
+    gram = design[:, free].T @ design[:, free]
+    covariance[np.ix_(free, free)] = np.linalg.pinv(gram)
     freedom = len(target) - int(free.sum())
     residual = target - design @ b
     residual = np.where(np.abs(residual) < ROUNDING, 0.0, residual)

@@ -71,7 +71,8 @@ def _of_merged(frame: pd.DataFrame, metric: str) -> Noise | None:
         return None
     relative = 100 * spreads[merged] / times[merged]
     surer = relative / np.sqrt(repeats[merged])
-    return Noise(REPEATS, int(merged.sum()), float(np.median(relative)), float(np.median(surer)))
+    spread = float(np.median(relative))
+    return Noise(REPEATS, int(merged.sum()), spread, float(np.median(surer)))
 
 
 def _of_runs(frame: pd.DataFrame, metric: str) -> Noise | None:

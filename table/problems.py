@@ -591,7 +591,8 @@ def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
                 ratio = as_numbers(rows, name) / as_numbers(mates, name)
             is_usable = np.isfinite(ratio) & (ratio > 0) & rows["op"].eq("epoch").to_numpy()
             ratio = np.where(is_usable, ratio, 1.0)
-            ratios = np.where(np.abs(np.log(ratio)) > np.abs(np.log(ratios)), ratio, ratios)
+            further = np.abs(np.log(ratio)) > np.abs(np.log(ratios))
+            ratios = np.where(further, ratio, ratios)
     return ratios
 
 

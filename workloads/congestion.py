@@ -90,7 +90,8 @@ class SharedLinks:
 
     def _advance(self, now: float) -> None:
         for one in self._left_s:
-            self._left_s[one] = max(self._left_s[one] - self._rates[one] * (now - self._now), 0.0)
+            sent = self._rates[one] * (now - self._now)
+            self._left_s[one] = max(self._left_s[one] - sent, 0.0)
         self._now = now
 
 

@@ -366,7 +366,8 @@ def _task_seconds(task: tuple[int, int], times: LayerTimes, normal: FloatArray) 
             * times.message[place]
             * np.exp(times.message_sigma[place] * normal[:, PARTS.index("collectives")])
         )
-    return 1e-6 * times.compute[place] * np.exp(times.sigma[place] * normal[:, times.part[place]])
+    factor = np.exp(times.sigma[place] * normal[:, times.part[place]])
+    return 1e-6 * times.compute[place] * factor
 
 
 def drawn_ends(

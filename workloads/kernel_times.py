@@ -135,7 +135,8 @@ class _Measured:
         codes, self.keys = _codes(keys)
         order = np.lexsort((log_us, *sizes.T[::-1], codes))
         whole = np.column_stack([codes, sizes])[order]
-        first = np.r_[True, (whole[1:] != whole[:-1]).any(axis=1)][: len(whole)]
+        differs = (whole[1:] != whole[:-1]).any(axis=1)
+        first = np.r_[True, differs][: len(whole)]
         self.sizes = sizes[order][first]
         self.log_us = log_us[order][first]
         self.codes = codes[order][first]

@@ -512,7 +512,8 @@ class NonNegativeBackward:
             forward = NonNegativeForward(problem)
             forward.reaches(limit)
             self.columns = np.sort(np.array(forward.order[:limit], dtype=int))
-            t = non_negative(problem, np.isin(np.arange(len(t)), [0, *(self.columns + 1)]))
+            allowed = np.isin(np.arange(len(t)), [0, *(self.columns + 1)])
+            t = non_negative(problem, allowed)
         self.order = list[int]()
         self.rss = [problem.rss(t)]
         self._limit = optimal_limit(problem)
@@ -570,7 +571,9 @@ class NonNegativeBackward:
         return float(self._R[m, m] * self._R[m, m + 1])
 
     def _problem(self) -> Triangular:
-        return Triangular(self._R[:, :-1], self._R[:, -1], np.ones(len(self._t)), self._floor)
+        A = self._R[:, :-1]
+        b = self._R[:, -1]
+        return Triangular(A, b, np.ones(len(self._t)), self._floor)
 
     def _least(self) -> int:
         """Return the position of the feature whose absence raises the RSS least, the first of equals."""

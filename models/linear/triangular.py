@@ -116,7 +116,8 @@ def minimum_norm(
         # >= s_max / s_min
         clear = independent or np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1
         if clear and not singular:
-            return dtrtrs(R[:, :m], R[:, m])[0], np.sum(inverse**2, axis=1), m
+            t = dtrtrs(R[:, :m], R[:, m])[0]
+            return t, np.sum(inverse**2, axis=1), m
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     kept = s > ALIASED * s.max(initial=0.0)
     U = U[:, kept]

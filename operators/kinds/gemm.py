@@ -270,7 +270,9 @@ def grouped_mm(call: Call) -> Described:
     a = call.tensor(0)
     b = call.tensor(1)
     require(len(a.dims) == 2 and len(b.dims) == 3 and a.dims[1] == b.dims[1])
-    sizes = {"m": a.dims[0], "n": b.dims[2], "k": a.dims[1], "batch": b.dims[0]}
+    m, k = a.dims
+    batch, _, n = b.dims
+    sizes = {"m": m, "n": n, "k": k, "batch": batch}
     formats = {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": promote(a.dtype, b.dtype)}
     return {
         "op": "grouped_gemm",

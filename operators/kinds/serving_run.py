@@ -108,7 +108,8 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
 def request_us(frame: pd.DataFrame) -> np.ndarray:
     """Return the time of a request, ``ttft + (output - 1) tpot``; NaN where either is missing or cannot be."""
     ttft, tpot, answer = (as_numbers(frame, name) for name in ("ttft_ms", "tpot_ms", "output_len"))
-    return np.where((ttft > 0) & (tpot >= 0), (ttft + (answer - 1) * tpot) * 1e3, np.nan)
+    whole_us = (ttft + (answer - 1) * tpot) * 1e3
+    return np.where((ttft > 0) & (tpot >= 0), whole_us, np.nan)
 
 
 def requests_under_way(frame: pd.DataFrame) -> np.ndarray:
