@@ -54,11 +54,16 @@ class Bound:
     peak: np.ndarray
 
 
-def bound_of(frame: pd.DataFrame) -> Bound:
-    """Return the least time of complete rows of any operators on the devices that they name."""
+def bound_of(frame: pd.DataFrame, user_gpu: GPU | None = None) -> Bound:
+    """Return the least time of complete rows of any operators on the devices that they name.
+
+    ``user_gpu`` is one that the catalogue does not have, or has otherwise.
+    """
     least = np.full(len(frame), np.nan)
     peak = np.full(len(frame), "", dtype=object)
     gpus = {gpu.name: gpu for gpu in all_gpus()}
+    if user_gpu is not None:
+        gpus[user_gpu.name] = user_gpu
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
     for op, rows in each_op(frame):

@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ..arrays import FloatArray
 from ..errors import DataError
+from ..hardware import GPU
 from ..operators.kinds.serving_run import FIGURES, SERVING, together
 from ..operators.work import as_numbers, texts
 from ..table.physics import REFUSED_FROM, bound_of
@@ -105,13 +107,14 @@ def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     return frame.assign(**dict(zip(names, given.T, strict=True))), why
 
 
-_FLOORS = (
-    ("tpot_ms", "a token", {"input_len": 1.0, "output_len": 1.0, "concurrency": 1.0}),
-    ("ttft_ms", "a prompt", {"output_len": 1.0, "concurrency": 1.0}),
-    ("duration_us", "a request", {}),
-)
-"""Column of a time, what it is of, and the part of a run's work that is done in it, by one request alone at least."""
-_DRAFTED = 10.0  # tokens of a step at most where some are drafted: each step reads the weights once
+_FLOORS: Final[dict[str, tuple[str, dict[str, float]]]] = {
+    "tpot_ms": ("a token", {"input_len": 1.0, "output_len": 1.0, "concurrency": 1.0}),
+    "ttft_ms": ("a prompt", {"output_len": 1.0, "concurrency": 1.0}),
+    "duration_us": ("a request", {}),
+}
+"""Column of a time -> what it is of, and the part of a run's work that is done in it, by one request alone at least."""
+DRAFTED: Final = 10.0
+"""Tokens of a step at most where some are drafted: each step reads the weights once."""
 _LEAST_STEPS: Final = 0.1
 """Times per token that a first token takes at least where both are the same GPUs': it is a separate step.
 
@@ -119,6 +122,19 @@ The least of 3,995 published runs is 1.5."""
 _ANOTHER_UNIT = (
     300.0  # times faster than the floor: the unit is wrong, not the figures of the model
 )
+
+
+def least(frame: pd.DataFrame, column: str, user_gpu: GPU | None = None) -> FloatArray:
+    """Return the least time of a request alone at the peaks of its GPUs, in the unit of the column.
+
+    ``column`` is ``tpot_ms``, ``ttft_ms`` or ``duration_us``. NaN where a peak or the model is
+    unknown. Rows are complete; ``user_gpu`` as for `bound_of`.
+    """
+    _, work = _FLOORS[column]
+    microseconds = bound_of(frame.assign(**work), user_gpu).least_us
+    if column == "duration_us":
+        return microseconds
+    return microseconds / 1e3
 
 
 def impossible(frame: pd.DataFrame) -> np.ndarray:
@@ -137,25 +153,20 @@ def impossible(frame: pd.DataFrame) -> np.ndarray:
 def _too_fast(frame: pd.DataFrame) -> np.ndarray:
     """Return why each run cannot be, "" where it can."""
     why = np.full(len(frame), "", dtype=object)
-    limit = np.where(texts(frame, "variant") != "", REFUSED_FROM * _DRAFTED, REFUSED_FROM)
+    limit = np.where(texts(frame, "variant") != "", REFUSED_FROM * DRAFTED, REFUSED_FROM)
     devices = texts(frame, "device")
-    for column, what, work in _FLOORS:
-        scale = 1e3
-        if column == "duration_us":
-            scale = 1.0
-        unit = "ms"
-        if column == "duration_us":
-            unit = "µs"
+    for column, (what, _) in _FLOORS.items():
+        unit = "µs" if column == "duration_us" else "ms"
         time = as_numbers(frame, column)
-        least = bound_of(frame.assign(**work)).least_us / scale
+        needed = least(frame, column)
         with np.errstate(all="ignore"):
-            share = np.where(time > 0, least / time, np.nan)
+            share = np.where(time > 0, needed / time, np.nan)
         if column == "ttft_ms":
             share = np.where(together(frame), share, np.nan)
         for row in np.flatnonzero((share > limit) & (why == "")):
             reason = (
                 f"{column} is {time[row]:.3g}, but {what} takes its GPUs ({devices[row]}) "
-                f"{least[row]:.3g} {unit}"
+                f"{needed[row]:.3g} {unit}"
             )
             if share[row] > _ANOTHER_UNIT and unit == "ms":
                 reason += f": give unit {column}=s where that is its unit"

@@ -17,9 +17,11 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU
+from ..operators.kinds.serving_run import gpus
 from ..remarks import Remark, remark
 from .disaggregation import APART, SPREAD, first_token_ms
 from .measured_ratios import NONE, Ratios, places_of, process
+from .serving import DRAFTED
 from .serving_model import TIMES, Served
 from .speculation import gain, ratios
 
@@ -104,6 +106,7 @@ class Conditions:
             said,
             tpot_ms=values["tpot_ms"],
             ttft_ms=values["ttft_ms"],
+            tpot_least=said.tpot_least / DRAFTED,
             tpot_spread=spreads["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             remarks=(*said.remarks, *notes),
@@ -137,6 +140,7 @@ class Conditions:
             tpot_spread=np.where(kept, before.tpot_spread, wide),
             ttft_ms=np.where(kept, before.ttft_ms, first),
             ttft_spread=np.where(kept, before.ttft_spread, first_wide),
+            ttft_least=before.ttft_least * np.where(kept, 1.0, gpus(rows) / self.prefill_gpus),
             remarks=(*before.remarks, note),
         )
 

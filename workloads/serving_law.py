@@ -50,6 +50,8 @@ class Law:
         Mean of what the logarithm of a stock engine is on top; 0 of a tuned one.
     either : ndarray of shape (...)
         Whether the engine may be tuned just as well.
+    least : ndarray of shape (...)
+        What physics allows at least, in the unit of the medians: no quantile is below it.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Law:
     spread: FloatArray
     longer: FloatArray
     either: BoolArray
+    least: FloatArray
 
     @classmethod
     def of(
@@ -72,15 +75,16 @@ class Law:
         spread: FloatArray | float,
         longer: FloatArray | float = 0.0,
         either: BoolArray | bool = False,
+        least: FloatArray | float = 0.0,
     ) -> Law:
         """Return the law of times, each part broadcast to the shape of all."""
-        return cls(*np.broadcast_arrays(middle, spread, longer, either))
+        return cls(*np.broadcast_arrays(middle, spread, longer, either, least))
 
     @classmethod
     def joined(cls, laws: Sequence[Law], shape: tuple[int, ...]) -> Law:
         """Return the laws of several sets of settings as one of a shape."""
         parts = []
-        for name in ("middle", "spread", "longer", "either"):
+        for name in ("middle", "spread", "longer", "either", "least"):
             parts.append(np.concatenate([getattr(law, name) for law in laws]).reshape(shape))
         return cls(*parts)
 
@@ -90,8 +94,9 @@ class Law:
 
     def times(self, log: FloatArray, spread: FloatArray) -> Law:
         """Return the law of a product: with a factor of such medians and deviations of the logarithm."""
-        middle = self.middle * np.exp(log)
-        return Law.of(middle, np.hypot(self.spread, spread), self.longer, self.either)
+        factor = np.exp(log)
+        wider = np.hypot(self.spread, spread)
+        return Law.of(self.middle * factor, wider, self.longer, self.either, self.least * factor)
 
     def quantiles(self, normals: Sequence[float] | FloatArray) -> FloatArray:
         """Return the quantiles at standard normal quantiles, shape (..., n)."""
@@ -105,7 +110,9 @@ class Law:
         weight = np.clip((z - NORMALS[right - 1]) / width, 0.0, 1.0)
         on_top = self._on_top
         between = (1.0 - weight) * on_top[..., right - 1] + weight * on_top[..., right]
-        return np.log(self.middle)[..., None] + self.spread[..., None] * z + between
+        logs = np.log(self.middle)[..., None] + self.spread[..., None] * z + between
+        with np.errstate(divide="ignore"):
+            return np.maximum(logs, np.log(self.least)[..., None])
 
     def chance(self, limit: float) -> FloatArray:
         """Return the probability that each time is no longer than a limit, shape (...)."""
@@ -119,7 +126,7 @@ class Law:
         # beyond the last quantiles the law is as steep as that of the tuned engine
         z += np.minimum(asked - logs[..., 0], 0.0) / self.spread
         z += np.maximum(asked - logs[..., -1], 0.0) / self.spread
-        return each(NORMAL.cdf, z)
+        return np.where(limit < self.least, 0.0, each(NORMAL.cdf, z))
 
     @property
     def half_width(self) -> FloatArray:
@@ -129,7 +136,7 @@ class Law:
 
     @property
     def _parts(self) -> tuple[FloatArray | BoolArray, ...]:
-        return self.middle, self.spread, self.longer, self.either
+        return self.middle, self.spread, self.longer, self.either, self.least
 
     @property
     def _on_top(self) -> FloatArray:

@@ -41,7 +41,9 @@ from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
 from ..remarks import Remark, remark
 from . import serving_artifact
+from .serving import least
 from .serving_law import ENDS, Law
+from .serving_limits import SATURATED, contention, towards_a_step
 from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
@@ -141,18 +143,23 @@ BEYOND: Final[Mapping[str, Mapping[str, float]]] = {
     "concurrency": {"tpot_ms": 0.2, "ttft_ms": 0.4},
     "input_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
     "output_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
-    "shortness": {"tpot_ms": 0.05, "ttft_ms": 0.4},
+    "shortness": {"tpot_ms": 0.05, "ttft_ms": 0.6},
     "prompt_ratio": {"tpot_ms": 0.05, "ttft_ms": 0.3},
+    "prompt_shortness": {"tpot_ms": 0.02, "ttft_ms": 0.0},
 }
 """What the deviation of the logarithm grows by (in squares) for each doubling beyond the most of
 `extents` that a run of the model had: with it nine in ten runs are covered that have up to eight
-times as much as those learnt from (`benchmarks.serving_beyond`)."""
+times as much as those learnt from (`benchmarks.serving_beyond`). What `_CONTENDED` ones add is
+bounded, and first tokens of shorter prompts go `serving_limits.towards_a_step`."""
+_CONTENDED: Final = ("shortness", "prompt_ratio")
+"""Of these, directions in which the prompts and answers of other requests hold one up longer."""
 _COUNTED: Final = {
     "concurrency": "more than {:,.0f} requests under way",
     "input_len": "more than {:,.0f} tokens in a prompt",
     "output_len": "more than {:,.0f} tokens in an answer",
     "shortness": "less than {:,.0f} tokens in an answer",
     "prompt_ratio": "more than {:,.3g} tokens of prompts for one of answers",
+    "prompt_shortness": "less than {:,.0f} tokens in a prompt",
 }
 
 
@@ -235,12 +242,17 @@ class Served:
     ttft_longer: FloatArray | float = 0.0
     tpot_longer: FloatArray | float = 0.0
     either: BoolArray | bool = False
+    # what physics allows at least, ms; 0 where a peak is unknown; shape (n_settings,)
+    ttft_least: FloatArray | float = 0.0
+    tpot_least: FloatArray | float = 0.0
 
     def law(self, time: str) -> Law:
         """Return the law of one of `TIMES`, of the engine that was asked for."""
         name = time.removesuffix("_ms")
-        spread, longer = getattr(self, f"{name}_spread"), getattr(self, f"{name}_longer")
-        return Law.of(getattr(self, time), spread, longer, self.either)
+        spread, longer, least_of_time = (
+            getattr(self, f"{name}_{part}") for part in ("spread", "longer", "least")
+        )
+        return Law.of(getattr(self, time), spread, longer, self.either, least_of_time)
 
 
 @dataclass(frozen=True)
@@ -312,13 +324,20 @@ class ServingModel:
         combinations = self._points.names["combination"][self._owned]
         of_model = _among(here.names["combination"], combinations)
         stacked = np.zeros(len(rows), dtype=bool)
+        prompts = _prompts(rows, here.steps)
+        held_up = self._held_up(rows, user_gpu, prompts)
         for time in TIMES:
             # own runs of the stack say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
-            rests[time] = self._rests(time, rows, here, near, queued, makers)
+            rests[time] = self._rests(time, rows, here, near, queued, makers, held_up)
             logs = self._logs(rows, here, time, rests[time].trust)
             if time == "tpot_ms":
                 logs = self._rising(rows, logs, rests[time].trust, ~owned, user_gpu)
+            else:
+                trusts = [rests[one].trust for one in TIMES]
+                logs, wider = self._of_short_prompts(rows, here, logs, near, trusts, user_gpu)
+                wide = np.hypot(rests[time].spread, wider)
+                rests[time] = replace(rests[time], spread=wide)
             values[time] = np.exp(logs)
             spread = rests[time].spread
             carried = self._carried(self.fits[time], rows, here, spread)
@@ -329,12 +348,25 @@ class ServingModel:
             longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
         if self._owned.any():
             values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, user_gpu)
-        values["ttft_ms"] = np.fmax(
-            values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"])
-        )
+        # own runs say themselves how long prompts take
+        busy = np.where(owned, 1.0, SATURATED) * prompts
+        left = _left_of_prompts(rows, busy, values["tpot_ms"])
+        values["ttft_ms"] = np.fmax(values["ttft_ms"], left)
+        late = values["tpot_ms"] * np.exp(NINETY_PERCENT * rests["tpot_ms"].spread)
+        leasts = {}
+        for time in TIMES:
+            leasts[time] = np.nan_to_num(least(rows, time, user_gpu))
+            if time == "ttft_ms":
+                left = _left_of_prompts(rows, prompts / 2.0, late)
+                leasts[time] = np.fmax(leasts[time], left)
+            # an own run within what `serving.impossible` lets pass stays as measured
+            within = np.where(owned, np.fmin(leasts[time], values[time]), leasts[time])
+            leasts[time] = within
+            values[time] = np.maximum(values[time], within)
         basis = rests["tpot_ms"].basis
         two = basis == TWO_RUNS
-        of_model, of_setting = self._most(here, ~self._owned), self._most_near(here, near)
+        of_model = self._most(here, ~self._owned, "tpot_ms")
+        of_setting = self._most_near(here, near, "tpot_ms")
         beyond = (
             *_remarks_beyond("run of the model", of_model, _doublings(rows, of_model), ~two),
             *_remarks_beyond(
@@ -361,9 +393,60 @@ class ServingModel:
             ttft_longer=longers["ttft_ms"],
             tpot_longer=longers["tpot_ms"],
             either=asked == EITHER,
+            ttft_least=leasts["ttft_ms"],
+            tpot_least=leasts["tpot_ms"],
         )
         remarks = (*self._remarks(rests, queued, served, as_run), *beyond)
         return replace(served, remarks=remarks)
+
+    def _held_up(self, rows: pd.DataFrame, user_gpu: GPU | None, prompts: FloatArray) -> FloatArray:
+        """Return what other requests can add to the deviation of a time (`serving_limits.contention`).
+
+        How long a request takes alone is what the law says.
+        """
+        alone = points_of(rows.assign(concurrency=1.0), user_gpu, self.slower)
+        times = {}
+        for time in TIMES:
+            fit = self.fits[time]
+            times[time] = np.exp(summed(alone, fit, time)[0] + fit.centre)
+        answer = as_numbers(rows, "output_len")
+        whole = times["ttft_ms"] + (answer - 1.0) * times["tpot_ms"]
+        users = as_numbers(rows, "concurrency")
+        return contention(users, times["ttft_ms"], whole, prompts)
+
+    def _of_short_prompts(
+        self,
+        rows: pd.DataFrame,
+        here: Points,
+        logs: FloatArray,
+        near: FloatArray,
+        trusts: Sequence[FloatArray],
+        user_gpu: GPU | None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return logarithms of first tokens, and what prompts shorter than any measured add to their deviations.
+
+        What the process adds to the law stays that of the shortest prompt that was measured; the rest
+        is `serving_limits.towards_a_step`. ``trusts`` are of `TIMES`.
+        """
+        most = self._most_near(here, near, "ttft_ms")["prompt_shortness"]
+        tokens, measured = as_numbers(rows, "input_len"), 1.0 / most
+        at = np.flatnonzero((tokens < measured) & np.isfinite(logs))
+        wider = np.zeros(len(rows))
+        if not len(at):
+            return logs, wider
+        by_time = dict(zip(TIMES, trusts, strict=True))
+        fit = self.fits["ttft_ms"]
+        lengths = {"ttft_ms": measured[at], "tpot_ms": np.ones(len(at))}
+        said, law = {}, {}
+        for time in TIMES:
+            asked = rows.iloc[at].assign(input_len=lengths[time]).reset_index(drop=True)
+            points = points_of(asked, user_gpu, self.slower)
+            said[time] = self._logs(asked, points, time, by_time[time][at])
+            law[time] = summed(points, fit, "ttft_ms")[0]
+        longer = said["ttft_ms"] + summed(here, fit, "ttft_ms")[0][at] - law["ttft_ms"]
+        shorter = logs.copy()
+        shorter[at], wider[at] = towards_a_step(longer, said["tpot_ms"], tokens[at], measured[at])
+        return shorter, wider
 
     def _rising(
         self,
@@ -509,6 +592,7 @@ class ServingModel:
         near: FloatArray,
         queued: np.ndarray,
         makers: Sequence[str],
+        held_up: FloatArray,
     ) -> _Rests:
         """Return the rests of a time of settings: published runs, or the user's too where that is surer.
 
@@ -519,9 +603,8 @@ class ServingModel:
         fit = self.fits[time]
         learnt = fit.weights != 0
         plain = bases(here.names, self._names(learnt & ~self._owned))
-        rests = _rested(plain, fit, queued, makers).beyond(
-            time, _doublings(rows, self._most(here, ~self._owned))
-        )
+        of_model = _doublings(rows, self._most(here, ~self._owned, time))
+        rests = _rested(plain, fit, queued, makers).beyond(time, of_model, held_up)
         if not (learnt & self._owned).any():
             return rests
         every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
@@ -529,7 +612,8 @@ class ServingModel:
         with_runs = _rested(once, fit, queued, makers).drawn_to_two(
             self._two_near(near, time), fit, queued
         )
-        with_runs = with_runs.beyond(time, _doublings(rows, self._most_near(here, near)))
+        of_setting = _doublings(rows, self._most_near(here, near, time))
+        with_runs = with_runs.beyond(time, of_setting, held_up)
         return with_runs.unless(
             rests, rests.spread < with_runs.spread
         )  # far beyond own runs it is as sure as without
@@ -596,11 +680,11 @@ class ServingModel:
         law = summed(points, self.fits["tpot_ms"], "tpot_ms")[0]
         return self._logs(asked, points, "tpot_ms", whole), law
 
-    def _most(self, here: Points, of: BoolArray) -> dict[str, FloatArray]:
+    def _most(self, here: Points, of: BoolArray, time: str) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
         alone = (
             ~self.runs["group"].str.endswith("|apart").to_numpy()
-            & (self.fits["tpot_ms"].weights != 0)
+            & (self.fits[time].weights != 0)
             & of
         )
         largest = {}
@@ -614,10 +698,10 @@ class ServingModel:
             )
         return largest
 
-    def _most_near(self, here: Points, near: FloatArray) -> dict[str, FloatArray]:
+    def _most_near(self, here: Points, near: FloatArray, time: str) -> dict[str, FloatArray]:
         """Return the same of the user's runs that match each setting, where any does."""
-        largest = self._most(here, np.ones(len(self.runs), dtype=bool))
-        matched = near >= MATCHED
+        largest = self._most(here, np.ones(len(self.runs), dtype=bool), time)
+        matched = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
         for name, values in largest.items():
             extent = extents(self.runs)[name][self._owned]
             of_matched = np.where(matched, extent, 0.0).max(axis=1, initial=0.0)
@@ -879,6 +963,7 @@ def extents(rows: pd.DataFrame) -> dict[str, FloatArray]:
         "output_len": answer,
         "shortness": 1.0 / answer,
         "prompt_ratio": prompt / answer,
+        "prompt_shortness": 1.0 / prompt,
     }
 
 
@@ -905,10 +990,20 @@ class _Rests:
         trust = near[:, None] * (1.0, 0.0) + (1.0 - near)[:, None] * self.trust
         return _Rests(np.where(near >= MATCHED, TWO_RUNS, self.basis), trust, within, within)
 
-    def beyond(self, time: str, doublings: Mapping[str, FloatArray]) -> _Rests:
-        """Return the same, wider by the doublings beyond what was measured."""
-        grown = sum(np.square(BEYOND[name][time] * doublings[name]) for name in BEYOND)
-        return replace(self, spread=np.sqrt(np.square(self.within) + grown))
+    def beyond(self, time: str, doublings: Mapping[str, FloatArray], held_up: FloatArray) -> _Rests:
+        """Return the same, wider by the doublings beyond what was measured.
+
+        What other requests add is no more than they can (``held_up``).
+        """
+        grown, contended = np.zeros((2, len(self.within)))
+        for name, each in BEYOND.items():
+            squared = np.square(each[time] * doublings[name])
+            if name in _CONTENDED:
+                contended += squared
+            else:
+                grown += squared
+        contended = np.minimum(contended, np.square(held_up))
+        return replace(self, spread=np.sqrt(np.square(self.within) + grown + contended))
 
     def unless(self, other: _Rests, where: BoolArray) -> _Rests:
         """Return the same, with the widths of another and what it says in some places."""
@@ -936,15 +1031,20 @@ def _as_new_setting(basis: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(NEW_SETTING if one == KNOWN else one for one in basis)
 
 
-def _left_of_prompts(rows: pd.DataFrame, steps_of: Steps, tpot: FloatArray) -> FloatArray:
-    """Return the least time to the first token, ms: all prompts are read, at the peak, before all are answered.
+def _prompts(rows: pd.DataFrame, steps_of: Steps) -> FloatArray:
+    """Return what the prompts of all requests under way take at the peak, ms."""
+    prompt = steps_of.ttft["products"] + steps_of.ttft["experts"] + steps_of.ttft["scores"]
+    return as_numbers(rows, "concurrency") * prompt
+
+
+def _left_of_prompts(rows: pd.DataFrame, prompts: FloatArray, tpot: FloatArray) -> FloatArray:
+    """Return the least time to the first token, ms: all prompts are read before all are answered.
 
     Of long answers it is below 0: their prompts are read while others are written, which the time
     per token has.
     """
-    prompt = steps_of.ttft["products"] + steps_of.ttft["experts"] + steps_of.ttft["scores"]
-    least = steps_of.running * prompt - (as_numbers(rows, "output_len") - 1.0) * tpot
-    return np.where(together(rows), least, -np.inf)
+    left = prompts - (as_numbers(rows, "output_len") - 1.0) * tpot
+    return np.where(together(rows), left, -np.inf)
 
 
 def _remarks_beyond(
@@ -955,18 +1055,18 @@ def _remarks_beyond(
 ) -> list[Remark]:
     """Say in which directions some of the settings go further than any such run."""
     far = {name: (beyond > 0) & rows for name, beyond in doublings.items()}
-    least = {
+    limits_of = {
         name: float(largest[name][rows_beyond].min())
         for name, rows_beyond in far.items()
         if rows_beyond.any()
     }
-    if not least:
+    if not limits_of:
         return []
-    if "shortness" in least:
-        least["shortness"] = 1.0 / least["shortness"]
-    what = " or ".join(_COUNTED[name].format(many) for name, many in least.items())
+    for name in limits_of.keys() & {"shortness", "prompt_shortness"}:
+        limits_of[name] = 1.0 / limits_of[name]
+    what = " or ".join(_COUNTED[name].format(many) for name, many in limits_of.items())
     text = f"no {whose} has {what}: beyond them intervals are wider"
-    return [remark("beyond-measured", text, **least)]
+    return [remark("beyond-measured", text, **limits_of)]
 
 
 @cache

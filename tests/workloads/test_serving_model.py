@@ -313,7 +313,10 @@ def test_runs_with_one_of_the_times_are_taken_and_tell_of_that_alone(tmp_path: P
         assert own.about["refused"] == {}
         found = own.served(row)
         assert getattr(found, f"{given}_spread")[0] < getattr(plain, f"{given}_spread")[0]
-        assert getattr(found, f"{other}_spread")[0] == getattr(plain, f"{other}_spread")[0]
+        # a step, of which own runs tell, is where first tokens of shorter prompts go
+        assert getattr(found, f"{other}_spread")[0] == pytest.approx(
+            getattr(plain, f"{other}_spread")[0], rel=1e-3
+        )
         assert getattr(found, f"{other}_ms")[0] == pytest.approx(
             getattr(plain, f"{other}_ms")[0], rel=0.3
         )
@@ -701,6 +704,6 @@ def test_no_quantile_of_a_stock_engine_is_below_that_of_a_tuned_one(prefill_gpus
         every = Law.joined(laws[time], (3, len(rows)))
         quantiles = every.quantiles(normals)
         assert (np.diff(quantiles, axis=0) >= -1e-9 * quantiles[1:]).all()
-        assert (np.diff(quantiles, axis=2) > 0.0).all()
+        assert (np.diff(quantiles, axis=2) >= 0.0).all()
         for limit in np.geomspace(0.5, 1e6, 40):
             assert (np.diff(every.chance(limit), axis=0) <= 1e-9).all()
