@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..datasets.embedded import SHIPPED
 from ..errors import DataError
-from ..models.instinct_kernels import SIZES, Kind, answered_by, family, kernel_times
+from ..models.instinct_kernels import BEYOND, SIZES, Kind, answered_by, family, kernel_times
 from ..remarks import Remark, remark
 from ..report.predictions import Identity, Tally
 from ..table.measurements import REFUSED, REFUSED_DETAIL, prediction_columns
@@ -57,7 +57,7 @@ def predict_shipped(
     frame = pd.concat([identity.of(rows), frame], axis=1)
     frame = frame.loc[:, ~frame.columns.duplicated()]
     tally = Tally(_METRIC)
-    tally.add(frame, frame["reason"])
+    tally.add(frame, frame["reason"].mask(frame["extrapolated"], BEYOND))
     if not tally.predicted:
         raise DataError(f"no row can be predicted: {tally.refused}")
     facts: dict[str, Any] = {

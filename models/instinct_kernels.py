@@ -38,7 +38,15 @@ _DIRECTIONS: Final = {"": "forward", "backward": "backward"}
 _SCALED: Final = {"": "tensor", "tensor": "tensor", "1x128": "block"}
 _MOVED_FROM = "MI300X"
 _MOVED_TO = "MI355X"
-_BEYOND: Final = 1e-6  # of a size's logarithm: the rounding of a limit
+_ROUNDING: Final = 1e-6  # of a size's logarithm: the rounding of a limit
+BEYOND: Final = "beyond the measured sizes"
+_WAVES: Final = "waves begun over those filled"  # logarithm: 0 where the last wave is full
+_INPUTS: Final = {
+    "gemm": ("m", "n", "k", _WAVES),
+    "grouped_gemm": ("batch", "m of a group", "n", "k", _WAVES),
+    "attention": ("batch", "heads", "heads of a key", "seq_q", "head_dim", "head_dim_v", "causal"),
+}
+"""What the inputs of each operator are, in the order of `inputs_of`: logarithms, but for ``causal``."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +202,7 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         us[places] = factor * np.exp(mean) * work
         lower[places] = us[places] * np.exp(-width)
         upper[places] = us[places] * np.exp(width)
-        outside = (inputs < kind.lower - _BEYOND) | (inputs > kind.upper + _BEYOND)
-        beyonds = np.any(outside, axis=1).tolist()
+        beyonds = _beyond(key[1], kind, inputs)
         for place, group, beyond in zip(places.tolist(), groups, beyonds, strict=True):
             if group in kind.groups:
                 basis[place] = "known group"
@@ -205,8 +212,31 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
                 basis[place] = "law"
             if beyond:
                 basis[place] = "beyond"
-                reasons[place] = "beyond the measured sizes"
+                reasons[place] = beyond
     return KernelTimes(us, lower, upper, basis, reasons)
+
+
+def _beyond(op: str, kind: Kind, inputs: FloatArray) -> list[str]:
+    """Return the furthest input of each row that lies beyond the measured ones, in words; "" within.
+
+    Waves that are fuller than all measured ones are within: no more than what they then waste, a
+    part in thousands, is new of them.
+    """
+    lower = np.where(np.array(_INPUTS[op]) == _WAVES, 0.0, kind.lower)
+    distances = np.maximum(lower - inputs, inputs - kind.upper)
+    said = []
+    for row, distance in zip(inputs, distances, strict=True):
+        place = int(np.argmax(distance))
+        if distance[place] <= _ROUNDING:
+            said.append("")
+            continue
+        name = _INPUTS[op][place]
+        if name == "causal":
+            said.append(f"{BEYOND}: causal was measured with one value alone")
+            continue
+        value, least, most = (f"{2.0 ** one[place]:.6g}" for one in (row, lower, kind.upper))
+        said.append(f"{BEYOND}: {name} is {value}, measured from {least} to {most}")
+    return said
 
 
 def answered_by(rows: pd.DataFrame) -> dict[tuple[str, ...], Kind]:

@@ -55,3 +55,10 @@ def test_a_training_step_takes_its_products_from_what_ships() -> None:
     )
     assert law.parts["products"] != shipped.parts["products"]
     assert shipped.predicted == pytest.approx(law.predicted, rel=0.15)
+
+
+def test_sizes_beyond_the_measured_ones_are_counted_as_one_cause() -> None:
+    small = ROWS[:2].assign(m=[64, 128])
+    found = fc.predict("shipped", small, target="MI300X")
+    assert found.summary["causes"] == {"beyond the measured sizes": 2}
+    assert found.frame["reason"].str.contains("m is ").all()

@@ -128,3 +128,22 @@ def test_what_was_not_measured_has_a_reason_and_no_time(change: dict[str, Any]) 
     found = times({**PRODUCT, **change})
     assert np.isnan(found.us).all()
     assert found.reasons[0]
+
+
+def test_what_lies_beyond_is_named_and_full_waves_do_not() -> None:
+    products = pd.DataFrame(
+        {
+            "op": "gemm",
+            "dtype_a": "bf16",
+            "device": "MI300X",
+            "m": [64.0, 4096.0, 4096.0, 19 * 256.0],
+            "n": [4096.0, 4096.0, 5120.0, 16 * 256.0],
+            "k": 4096.0,
+        }
+    )
+    found = kernel_times(products)
+    assert "m is 64, measured from 4096 to 32768" in found.reasons[0]
+    assert found.basis[1] != "beyond"
+    assert "waves begun over those filled is 1.9" in found.reasons[2]  # 320 tiles on 304 units
+    assert found.basis[3] != "beyond"  # 304 tiles: one full wave, and no measured product has one
+    assert found.reasons[3] == ""
