@@ -646,7 +646,10 @@ class TrainedModel:
         devices = asked.devices
         trained_rows = asked.trained_rows
         without = X.isna()
-        missing = {str(name): without[name].to_numpy() for name in X if without[name].any()}
+        missing = {}
+        for name in X:
+            if without[name].any():
+                missing[str(name)] = without[name].to_numpy(dtype=bool)
         check = self.domain.check(X, self.recipe.unknown(asked.rows) | missing)
         new = unlike.any()
         if missing:
