@@ -20,8 +20,9 @@ from ..evaluation.advising import check_need
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers
-from ..output import FILES, check_file, replacing, whole_file, write_table, write_text
-from ..readers.files import plain_cells
+from ..output import FILES, FORMATS, check_file, replacing, whole_file, write_table, write_text
+from ..readers.base import LINE
+from ..readers.files import plain_cells, read_plain_table
 from ..remarks import Remark, remark
 from ..report.forecast import (
     MEASURED,
@@ -868,8 +869,8 @@ def _runs(
 ) -> list[tuple[str, dict[str, Any]]] | None:
     """Return the runs of `calibrate`, each after its place; None for those of serving: no column is ``measured``."""
     from ..readers.files import (
-        csv_header,
         head,
+        table_header,
     )  # here: readers take long to import, and few forecasts need them
     from ..readers.reading import check_renames
     from .tables import items
@@ -879,10 +880,10 @@ def _runs(
     if not given:
         raise ParameterError("cases", "must be one file, folder or table at least")
     tables = [one for one in given if isinstance(one, pd.DataFrame)]
-    files = [one for one in given if isinstance(one, Path) and one.suffix == ".csv"]
+    files = [one for one in given if isinstance(one, Path) and one.suffix.lower() in FORMATS]
     columns = [
         *([*map(str, table)] for table in tables),
-        *(csv_header(head(file)) for file in files),
+        *(table_header(file, head(file)) for file in files),
     ]
     measured = 0
     for columns_of_table in columns:
@@ -1053,6 +1054,8 @@ def _read(
 ) -> Sequence[dict[str, Any]]:
     if isinstance(cases, pd.DataFrame):
         table = plain_cells(cases)
+    elif Path(cases).suffix.lower() in FORMATS[1:]:
+        table = plain_cells(read_plain_table(Path(cases)).drop(columns=LINE, errors="ignore"))
     else:
         try:
             table = pd.read_csv(cases, dtype=str, keep_default_na=False)

@@ -36,6 +36,7 @@ MOST_RANKS = 100_000
 HEAD_BYTES = 65536
 #: First bytes of every Parquet file, and of every SQLite database.
 PARQUET, SQLITE = b"PAR1", b"SQLite format 3\0"
+ARCHIVE = b"PK\x03\x04"  # the first bytes of an .xlsx, as of every archive
 #: Default limits of a file's decompressed size, for 16 GB of memory: text that is cut into fields needs 12 to 31 times
 #: its size, the columns of a trace less than four times.
 TABLE_BYTES, TRACE_BYTES = 2**29, 2**32
@@ -223,7 +224,7 @@ class Reader(ABC):
     fallback : bool
         True for a general format, asked only after all the special ones have declined.
     containers : tuple of bytes
-        First bytes of the containers that hold the format (`PARQUET`, `SQLITE`); empty for text.
+        First bytes of the containers that hold the format (`PARQUET`, `SQLITE`, `ARCHIVE`); empty for text.
     mark : re.Pattern
         What every beginning of the format holds, where that is enough to recognise it.
     """
@@ -333,7 +334,7 @@ def readers() -> Iterator[Reader | TraceReader]:
 def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
     """Return the reader that recognises the content, or None; a container is shown to those of its formats alone."""
     container = b""
-    for beginning in (PARQUET, SQLITE):
+    for beginning in (PARQUET, SQLITE, ARCHIVE):
         if head.startswith(beginning):
             container = beginning
     for reader in readers():

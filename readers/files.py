@@ -33,10 +33,10 @@ from ..arrays import IntArray
 from ..errors import DataError, few, one_line
 from ..remarks import Remark, remark, visible
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE, PARQUET, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
+from .base import ARCHIVE, HEAD_BYTES, LINE, PARQUET, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
-WORKBOOK = b"PK\x03\x04"  # the first bytes of an .xlsx, as of every archive
+WORKBOOK = ARCHIVE
 _NO_WORKBOOK = (
     OSError,
     EOFError,
@@ -400,11 +400,34 @@ def read_plain_table(path: Path) -> pd.DataFrame:
     if beginning.startswith(PARQUET):
         return read_parquet(path)
     return plain_rows(
-        _first_sheet(path) if beginning.startswith(WORKBOOK) else text(path), str(path)
+        first_sheet(path) if beginning.startswith(WORKBOOK) else text(path), str(path)
     )
 
 
-def _first_sheet(path: Path) -> str:
+def table_header(path: Path, beginning: bytes) -> list[str]:
+    """Return the names of the columns of a CSV, Parquet or .xlsx file, by its beginning; nothing if it is none.
+
+    Raises DataError: it is damaged, or openpyxl is missing.
+    """
+    if beginning.startswith(PARQUET):
+        return parquet_columns(path)
+    if is_workbook(path, beginning):
+        return csv_header(first_sheet(path).encode()[:HEAD_BYTES])
+    return csv_header(beginning)
+
+
+def is_workbook(path: Path, beginning: bytes) -> bool:
+    """Return whether a file is an .xlsx: an archive with a workbook."""
+    if not beginning.startswith(WORKBOOK):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except _NO_WORKBOOK:
+        return False
+
+
+def first_sheet(path: Path, *, max_bytes: int = TABLE_BYTES) -> str:
     """Return the values of a workbook's first sheet as CSV; DataError where it is damaged, or openpyxl is missing."""
     if find_spec("openpyxl") is None:
         raise DataError(
@@ -419,7 +442,7 @@ def _first_sheet(path: Path) -> str:
             size = sum(part.file_size for part in archive.infolist())
         check_size(
             size,
-            TABLE_BYTES,
+            max_bytes,
             path,
             path.stat().st_size,
         )

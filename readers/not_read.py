@@ -14,7 +14,11 @@ _SERVED = (
     "read that"
 )
 _OTHERS: Final = (
-    (rb"\APK\x03\x04", "is a workbook or an archive: save the sheet as CSV, or unpack it"),
+    (
+        rb"\APK\x03\x04",
+        "is an archive, or a workbook whose first sheet is no table of measurements: unpack it, or "
+        "save the sheet as CSV",
+    ),
     (rb"\A(?:\xff\xfe|\xfe\xff)", "is text in UTF-16: save it in UTF-8"),
     (rb"\A[^\0]{1,100}\0[\0-7 ]{100,}.{0,160}ustar", "is a tar archive: unpack it"),
     (

@@ -83,7 +83,15 @@ from .base import (
 )
 from .drafts import with_drafts
 from .execution_trace import is_execution_trace, join, read_execution_trace
-from .files import campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
+from .files import (
+    campaign_of,
+    find_files,
+    fingerprint,
+    head,
+    is_workbook,
+    parquet_columns,
+    table_header,
+)
 from .labels import TIME_UNITS, canonical_device, split_unit
 from .throughputs import rate_columns
 from .tidy import ALIASES, filled, tidy_rows
@@ -147,9 +155,13 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
         try:
             beginning = head(file.path)
             reader = detect(file.path, beginning)
-            parquet = beginning.startswith(PARQUET)
-            if renames and not renames.keys().isdisjoint(_header(file.path, beginning)):
-                reader = reader_of["tidy Parquet" if parquet else "tidy CSV"]
+            if renames and not renames.keys().isdisjoint(table_header(file.path, beginning)):
+                tidy = "tidy CSV"
+                if beginning.startswith(PARQUET):
+                    tidy = "tidy Parquet"
+                elif is_workbook(file.path, beginning):
+                    tidy = "tidy xlsx"
+                reader = reader_of[tidy]
         except DataError as error:
             unreadable.append((file, error))
             continue
@@ -626,7 +638,7 @@ def check_renames(
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
             if beginning.lstrip()[:1] not in (b"{", b"["):
-                columns += _header(file.path, beginning)
+                columns += table_header(file.path, beginning)
     for name, ours in renames.items():
         measured = split_unit(ours)[1] is not None or rate_columns([ours])
         problem = ""
@@ -643,12 +655,6 @@ def check_renames(
             problem = f"no column here is called {ours!r}; {_meant(ours, columns_used)}"
         if problem:
             raise ParameterError("rename", f"{name}={ours}: {problem}")
-
-
-def _header(path: Path, beginning: bytes) -> Sequence[str]:
-    if beginning.startswith(PARQUET):
-        return parquet_columns(path)
-    return csv_header(beginning)
 
 
 def _tables(

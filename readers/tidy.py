@@ -1,6 +1,6 @@
-"""Any tidy table, CSV or Parquet: one row per measurement, and a duration with its unit.
+"""Any tidy table, CSV, Parquet or .xlsx: one row per measurement, and a duration with its unit.
 
-The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is
+Of an .xlsx (extra ``excel``) the first sheet is read. The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is
 never guessed. Where no column is a time and one is a rate (TFLOP/s, GFLOP/s), times follow from it and
 the FLOPs of each row's shape, with a remark. The project's measurement tables are of this kind.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -34,16 +35,19 @@ from ..table.measurements import (
     plain_numbers,
 )
 from ..table.physics import token_units
-from .base import LINE, PARQUET, Note, Options, RawTable, Reader, register
+from .base import ARCHIVE, LINE, PARQUET, Note, Options, RawTable, Reader, register
 from .files import (
     campaign_of,
     check_names,
     csv_header,
     decimal_commas,
+    first_sheet,
+    is_workbook,
     parquet_columns,
     parse_csv,
     plain_cells,
     read_parquet,
+    table_header,
     text,
     with_overlong,
     with_points,
@@ -296,7 +300,11 @@ class TidyCsvReader(_TidyReader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; lines with more fields than the header are refused one by one."""
-        csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
+        return self.rows_of(text(path, max_bytes=options.table_bytes), path, options)
+
+    def rows_of(self, content: str, path: Path, options: Options) -> RawTable:
+        """Return the rows of the text of a file."""
+        csv = parse_csv(content, str(path))
         check_names(csv.twice, path)
         table = pd.DataFrame(
             {unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names}
@@ -312,6 +320,24 @@ class TidyCsvReader(_TidyReader):
         raw = self.raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])
+
+
+@register
+class TidyWorkbookReader(TidyCsvReader):
+    """The first sheet of an .xlsx with the same columns."""
+
+    name = "tidy xlsx"
+    containers = (ARCHIVE,)
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise a sheet with columns of measurements; without openpyxl any: `read` asks for that."""
+        if not is_workbook(path, head):
+            return False
+        return find_spec("openpyxl") is None or _is_measurements(table_header(path, head))
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return the rows; the "line" of a row is its number in the sheet, from 1."""
+        return self.rows_of(first_sheet(path, max_bytes=options.table_bytes), path, options)
 
 
 @register

@@ -242,6 +242,12 @@ def _parquet(text: str) -> bytes:
     return found.getvalue()
 
 
+def _workbook(text: str) -> bytes:
+    found = io.BytesIO()
+    pd.read_csv(io.StringIO(text)).to_excel(found, index=False)
+    return found.getvalue()
+
+
 def _model(estimator: object) -> Files:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(1, 9, (30, 2)), columns=["host_us", "log_m"])
@@ -488,6 +494,7 @@ def seeds() -> dict[str, list[Files]]:
             _one("rates.csv", "op,device,dtype,m,n,k,TFLOPS\ngemm,MI300X,bf16,16,32,64,7\n"),
         ],
         "tidy Parquet": [_one("tidy.parquet", _parquet(TIDY))],
+        "tidy xlsx": [_one("tidy.xlsx", _workbook(TIDY))],
         "AITER": [
             _one("a8w8_blockscale_tuned_gemm.csv", gemm),
             _one("tuned_fmoe.csv", moe),

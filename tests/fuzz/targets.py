@@ -30,7 +30,7 @@ from flopcast.tests.fuzz.mutation import mutated
 from flopcast.workloads.layer_graph import read_layers
 
 TABLES = (
-    "tidy CSV", "tidy Parquet", "AITER", "AIConfigurator", "MIOpen", "hipblaslt-bench", "rccl-tests", "TunableOp",
+    "tidy CSV", "tidy Parquet", "tidy xlsx", "AITER", "AIConfigurator", "MIOpen", "hipblaslt-bench", "rccl-tests", "TunableOp",
     "key_averages", "serving", "logs of products",
 )  # fmt: skip
 TRACES = (

@@ -154,7 +154,7 @@ def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -
     assert "lines" in formats().split(", ")
     names = [reader.name for reader in readers()]
     assert "lines" in names[:-2]
-    assert names[-2:] == ["tidy CSV", "tidy Parquet"]
+    assert names[-3:] == ["tidy CSV", "tidy Parquet", "tidy xlsx"]
 
 
 def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:

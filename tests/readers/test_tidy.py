@@ -425,3 +425,45 @@ def test_words_in_memory_may_be_bytes_or_anything(column: str) -> None:
         frame[column] = pd.Series([odd, words[column]], dtype=object)
         read = fc.read(frame)
         assert len(read.frame) + len(read.rejected) == 2
+
+
+WORKBOOK = pd.DataFrame(
+    {
+        "op": "gemm",
+        "gpu": "MI300X",
+        "dtype": "bf16",
+        "m": [16, 32],
+        "n": 64,
+        "k": 128,
+        "Latency (ms)": [0.004, 0.005],
+    }
+)
+
+
+def test_the_first_sheet_of_a_workbook_is_read_as_its_csv_is(tmp_path: Path) -> None:
+    WORKBOOK.to_excel(tmp_path / "rows.xlsx", index=False)
+    WORKBOOK.to_csv(tmp_path / "rows.csv", index=False)
+    sheet, text = (read([tmp_path / f"rows.{suffix}"]).frame for suffix in ("xlsx", "csv"))
+    for name in ("op", "device", "dtype_a", "m", "n", "k", "duration_us"):
+        assert sheet[name].tolist() == text[name].tolist()
+    assert sheet["source"].tolist() == ["rows.xlsx:2", "rows.xlsx:3"]
+    renamed = WORKBOOK.rename(columns={"m": "M_size"})
+    renamed.to_excel(tmp_path / "renamed.xlsx", index=False)
+    again = fc.read(tmp_path / "renamed.xlsx", rename={"M_size": "m"}).frame
+    assert again["m"].tolist() == [16, 32]
+
+
+def test_a_workbook_needs_openpyxl_and_says_so_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WORKBOOK.to_excel(tmp_path / "rows.xlsx", index=False)
+    for module in ("tidy", "files"):
+        monkeypatch.setattr(f"flopcast.readers.{module}.find_spec", lambda name: None)
+    with pytest.raises(DataError, match=r"pip install 'flopcast\[excel\]', or save the sheet"):
+        read([tmp_path / "rows.xlsx"])
+
+
+def test_another_workbook_is_no_table_of_measurements(tmp_path: Path) -> None:
+    pd.DataFrame({"name": ["a"], "age": [1]}).to_excel(tmp_path / "people.xlsx", index=False)
+    with pytest.raises(DataError, match="workbook whose first sheet is no table"):
+        read([tmp_path / "people.xlsx"])
