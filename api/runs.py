@@ -11,7 +11,7 @@ from os import PathLike
 from os.path import isfile  # False of a name too long to be one, where that of Path raises
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -56,8 +56,6 @@ from .tables import Data
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from .comparing import RunComparison, SeveralComparison
 
 
 _BARS = 10  # models that a notebook draws
@@ -334,16 +332,6 @@ class Run(Result):
     def needed(self, need: float, *candidates: Data, **options: Any) -> Need:
         """Say whether the run errs by no more than is needed: `flopcast.needed`, whose ``options`` they are."""
         return needed(self, need, *candidates, **options)
-
-    def compare(
-        self, *others: str | Path | Run, **options: Any
-    ) -> RunComparison | SeveralComparison:
-        """Compare the run with others, by model and group: `flopcast.compare`, whose ``options`` they are."""
-        from .comparing import compare  # here: it imports what projects and forecasts
-
-        if not others:
-            raise ParameterError("others", "must be a run at least, or its folder")
-        return cast("RunComparison | SeveralComparison", compare(self, *others, **options))
 
     def document(self) -> Document:
         """Return the run for readers; its ``data`` are those of ``metrics.json``, with the answer in a sentence."""

@@ -1,8 +1,9 @@
 """Any tidy table, CSV, Parquet or .xlsx: one row per measurement, and a duration with its unit.
 
-Of an .xlsx (extra ``excel``) the first sheet is read. The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is
-never guessed. Where no column is a time and one is a rate (TFLOP/s, GFLOP/s), times follow from it and
-the FLOPs of each row's shape, with a remark. The project's measurement tables are of this kind.
+Of an .xlsx (extra ``excel``) the first sheet is read. The unit stands in the column's name
+("latency_ms", "duration_us") or is stated by the user; it is never guessed. Where no column is a
+time and one is a rate (TFLOP/s, GFLOP/s), times follow from it and the FLOPs of each row's shape,
+with a remark. The project's measurement tables are of this kind.
 """
 
 from __future__ import annotations

@@ -265,15 +265,9 @@ def test_a_level_of_intervals_has_the_same_limits_everywhere(
         assert caught.value.parameter == "interval"
 
 
-def test_a_run_does_itself_what_functions_do_with_it(run: fc.Run, tmp_path: Path) -> None:
+def test_a_run_does_itself_what_functions_do_with_it(run: fc.Run) -> None:
     host = fc.read(where={"m": (None, 64), "device": "MI300X"})
     pd.testing.assert_frame_equal(
         run.advise(host, rows=5).table, fc.advise(run, host, rows=5).table
     )
     assert run.needed(0.2).to_dict() == fc.needed(run, 0.2).to_dict()
-    run.save(tmp_path / "run")
-    pd.testing.assert_frame_equal(
-        run.compare(tmp_path / "run").table, fc.compare(run, tmp_path / "run").table
-    )
-    with pytest.raises(ParameterError, match="a run at least"):
-        run.compare()
