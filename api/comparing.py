@@ -502,9 +502,8 @@ _KINDS: Final = {
     "ways": "ways",
 }
 """A key of the JSON of each kind -> what it is."""
-_DIGITS: Final = (
-    5e-6  # how far a figure may be from itself where a spreadsheet saved it with six digits
-)
+# how far a figure may be from itself where a spreadsheet saved it with six digits
+_DIGITS: Final = 5e-6
 SERVED: Final = {
     "ttft_ms": ("TTFT", "ms"),
     "tpot_ms": ("TPOT", "ms"),

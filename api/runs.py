@@ -70,9 +70,8 @@ class Trained:
     model: FinalModel  # the model to save: fitted to all rows, with its intervals and trained range
     measured: Measurements  # the rows read, and those kept out
     prior: TrainedModel | None = None  # the run over other devices that it was trained with
-    kept: KeptFits | None = (
-        None  # where the fits of its cross-validation are kept until the run is saved
-    )
+    # where the fits of its cross-validation are kept until the run is saved
+    kept: KeptFits | None = None
     digest: str = ""  # `data_hash` of the data set
     in_memory: tuple[Remark, ...] = ()  # why the run cannot be saved
 

@@ -25,9 +25,8 @@ from ..arrays import FloatArray
 from ..errors import ParameterError
 from ..remarks import Remark, remark
 
-MOST: Final = (
-    3000  # candidates that distances are taken between; of more, a random sample of so many
-)
+# candidates that distances are taken between; of more, a random sample of so many
+MOST: Final = 3000
 HALF: Final = 6.0
 """Rows of a new group that halve what its rows err by beyond those of a known group: 1, 2, 4 and 8
 rows left 80, 71, 60 and 55 % of it, on average of 14 weight shapes of AITER's FP8 pairs and 25

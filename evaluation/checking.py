@@ -67,9 +67,8 @@ from .stated_error import NEW_CAMPAIGN_ROW, NOTHING_STATED, Mixture, StatedError
 from .trained_model import Correction
 from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
 
-MATERIAL_SHIFT: Final = (
-    0.02  # a smaller shift is not worth a correction, however surely it is there
-)
+# a smaller shift is not worth a correction, however surely it is there
+MATERIAL_SHIFT: Final = 0.02
 MATERIAL_ERROR: Final = 1.25  # an error that has grown less is that of the same model
 MATERIAL_MISSES: Final = 1.5
 """Intervals that miss fewer times as many rows as they claim still hold: many rows tell a point of coverage apart."""

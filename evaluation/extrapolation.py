@@ -139,9 +139,8 @@ END: Final = 0.25  # share of each operator's rows that is left out as its large
 ENOUGH: Final = 200  # where the ends of all operators have fewer rows, they are larger, up to half
 MOST_TRIED: Final = 40_000
 """Rows, drawn at random, whose ends are left out: what lies there makes the errors, not how many rows tell of it."""
-LEAST_ROWS: Final = (
-    20  # rows of each end that there must be, and rows outside the range of the others
-)
+# rows of each end that there must be, and rows outside the range of the others
+LEAST_ROWS: Final = 20
 OTHERS: Final = 100.0
 """Rows that all other operators together count as, where it is asked how much more one of them errs.
 

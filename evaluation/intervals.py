@@ -42,9 +42,8 @@ FEW: Final = 16
 """Groups up to which their shifts count as drawn from a t distribution; of more the shifts themselves count."""
 SIDE_QUANTILE: Final = 0.9
 """Quantile of the errors of either sign that sets how much wider one side of the interval is than the other."""
-SIDE_LIMIT: Final = (
-    4.0  # largest ratio believed between the errors of either sign: few rows cannot tell more
-)
+# largest ratio believed between the errors of either sign: few rows cannot tell more
+SIDE_LIMIT: Final = 4.0
 
 
 class Coverage(NamedTuple):

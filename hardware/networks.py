@@ -25,9 +25,8 @@ class Network:
     # bandwidth per GPU between nodes, one way, GB/s; latency of a message, µs
     gbs: float = 50.0
     step_us: float = 10.0
-    node_gpus: int | None = (
-        NODE_GPUS  # GPUs that share links within a node; None where all do (a flat network)
-    )
+    # GPUs that share links within a node; None where all do (a flat network)
+    node_gpus: int | None = NODE_GPUS
     # latency of one step of a collective over the links within a node, µs; by default what was
     # measured
     link_latency_us: float | None = None

@@ -116,9 +116,8 @@ def _with_more(
     return every
 
 
-SUM_OF_PARTS: Final = (
-    "sum of parts"  # the law of serving, by the name the user sees (`serving_steps`)
-)
+# the law of serving, by the name the user sees (`serving_steps`)
+SUM_OF_PARTS: Final = "sum of parts"
 
 
 def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None:

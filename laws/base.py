@@ -59,9 +59,8 @@ class Overhead:
     """
 
     kernel_us: float  # from start to end of a kernel that has next to nothing to do
-    dispatch_us: (
-        float  # from the end of a kernel to the start of the next one, which was waiting already
-    )
+    # from the end of a kernel to the start of the next one, which was waiting already
+    dispatch_us: float
     inside: bool
 
     def fixed_us(self, queued: BoolArray) -> FloatArray:

@@ -235,9 +235,8 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
 
 
 STREAMING = "hbm_copy"  # the measurement that stands for memory bandwidth: a copy that streams (BabelStream)
-MATRIX_PRODUCT = (
-    "gemm_bf16"  # the measurement that stands for matrix peaks of a precision nobody has measured
-)
+# the measurement that stands for matrix peaks of a precision nobody has measured
+MATRIX_PRODUCT = "gemm_bf16"
 LOW = "low"  # confidence of measurements that do not count
 _SAME_RATE = {"fp16": "bf16", "bf16": "fp16"}
 """Precisions that stand in for each other: they run at one rate on every matrix unit."""

@@ -195,9 +195,8 @@ class RooflineAchieved(Law):
 ROOFLINE_ACHIEVED = RooflineAchieved()
 
 
-BLIND_SHARE: Final = (
-    0.5  # of the time of a kernel whose work is unknown, what memory is taken to explain
-)
+# of the time of a kernel whose work is unknown, what memory is taken to explain
+BLIND_SHARE: Final = 0.5
 
 
 class Affine(Law):
@@ -220,9 +219,8 @@ class Affine(Law):
     name = "affine"
     needs = ("peak_tflops", "memory_bw_gbs")
     source = "fixed times of public traces (hardware/constants.toml), hardware/measured.csv"
-    power = (
-        0.5  # of the share that the roofline explains; 1 scales that share alone, 0 all of the time
-    )
+    # of the share that the roofline explains; 1 scales that share alone, 0 all of the time
+    power = 0.5
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return ``t' / t``."""

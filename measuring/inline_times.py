@@ -109,9 +109,8 @@ class InlineTimes:
         self._end = list[Mark]()
         self._open = threading.local()
         self._lock = threading.Lock()
-        self._timed_rows: tuple[int, pd.DataFrame, float] | None = (
-            None  # calls, their table, share of the overhead
-        )
+        # calls, their table, share of the overhead
+        self._timed_rows: tuple[int, pd.DataFrame, float] | None = None
 
     @property
     def overhead_us(self) -> float:

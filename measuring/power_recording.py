@@ -73,14 +73,12 @@ class Protocol:
     runs: int
     # time constant of the read power behind the drawn one, measured; None: no rise tells it
     lag_us: float | None
-    settling_us: (
-        float  # time of the longest train that does not throttle; 0: none searched throttles
-    )
+    # time of the longest train that does not throttle; 0: none searched throttles
+    settling_us: float
     planned: int  # executions per run that `power.runs.plan` asks for with these
     executions: int  # per run
-    steady_from: (
-        int  # first execution of steady power: as planned, or later where it was searched for
-    )
+    # first execution of steady power: as planned, or later where it was searched for
+    steady_from: int
     # executions of the longest train that does not throttle; None: none searched throttles
     unthrottled: int | None
     searched: int  # executions of the longest train searched

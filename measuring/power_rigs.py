@@ -55,9 +55,8 @@ samples every 20 ms by itself."""
 DRM: Final = Path("/sys/class/drm")  # where the Linux kernel lists graphics cards
 _WATTS: Final = ("current_socket_power", "socket_power", "average_socket_power")
 """Keys of the binding's power, the best first: releases of ROCm differ, and give "N/A" for what they do not read."""
-COUNTER_READS: Final = (
-    5  # reads of the GPU's counter before and after a train; the one with the shortest delay counts
-)
+# reads of the GPU's counter before and after a train; the one with the shortest delay counts
+COUNTER_READS: Final = 5
 Clock = Callable[[], int]
 Power = float | list[tuple[int, float]]
 """What a logger reads: watts now, or readings that it has stamped itself, CPU's nanoseconds and watts."""

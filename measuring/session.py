@@ -116,9 +116,8 @@ class Plan:
     rows: list[Row]  # operators with their dimensions
     devices: list[Device]
     rule: Rule
-    passes: int = (
-        1  # times that the whole grid is measured, each a row of the table (column ``campaign``)
-    )
+    # times that the whole grid is measured, each a row of the table (column ``campaign``)
+    passes: int = 1
     seed: int = 0  # of operands and order: drift in the course of hours shall not look like an effect of size
     cold: bool = False  # whether the cache is filled with other data before each call
     function: str = ""  # the user's, "" for the suite's kernels
@@ -283,9 +282,8 @@ class Session:
     failures: dict[int, str] = field(default_factory=dict)  # rows that cannot be measured, and why
     ended: str = DONE  # or `INTERRUPTED`, `BUDGET`, `LOST`: a row left the device useless for the rest of the process
     lost: str = ""  # that row and what it raised; the journal does not keep it
-    limits_s: tuple[float, float] | None = (
-        None  # smallest and largest limit of time that the budget gave a visit
-    )
+    # smallest and largest limit of time that the budget gave a visit
+    limits_s: tuple[float, float] | None = None
     clock: Callable[[], float] = time.perf_counter  # of the budget and of the visits
 
     def __post_init__(self) -> None:

@@ -58,9 +58,8 @@ _READINGS = 200
 class Timer(Protocol):
     """Something that times calls."""
 
-    cost_us: (
-        float  # what the clock adds to a sample, or the finest step it shows, whichever is larger
-    )
+    # what the clock adds to a sample, or the finest step it shows, whichever is larger
+    cost_us: float
     cold: bool  # whether the cache is filled with other data before each sample
     most_calls: int  # of one sample
     late: int  # samples so far that may hold part of the time it takes to launch a call (`EventTimer`)
@@ -237,9 +236,8 @@ class Rule:
     most: int = 6000  # samples beyond which no row goes on
     least_seconds: float = 0.05  # time of a visit before which the interval is not trusted
     seconds: float = 1.0  # time of a visit that ends it
-    patience: float = (
-        4.0  # a visit that then lacks its part of `least` goes on for so many times `seconds`
-    )
+    # a visit that then lacks its part of `least` goes on for so many times `seconds`
+    patience: float = 4.0
     rounds: int = ROUNDS  # visits of a row in each pass
     threshold: float = THRESHOLD  # MAD beyond which a sample is an outlier
 

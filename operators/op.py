@@ -219,9 +219,8 @@ class Dim:
 
     name: str  # its column
     meaning: str  # what it is, for the page of the columns
-    example: float | str | None = (
-        None  # a value that one could have on an MI300X; without a default there must be one
-    )
+    # a value that one could have on an MI300X; without a default there must be one
+    example: float | str | None = None
     # its value where it is absent (those of PyTorch's functions: stride 1, padding 0, one group, no
     # mask); ``"=column"`` copies another column, NaN stays missing. Without a default it must be
     # there.

@@ -16,9 +16,8 @@ from .work import element_bytes, numbers
 
 ROWS = Dim("rows", "rows; elements are rows × cols", 4096)
 COLS = Dim("cols", "elements of a row, along which is normalised or summed", 8192)
-ELEMENTWISE_SPREAD = (
-    0.15  # of element-wise kernels; those of PyTorch on MI100 and MI210 lie within 0.1
-)
+# of element-wise kernels; those of PyTorch on MI100 and MI210 lie within 0.1
+ELEMENTWISE_SPREAD = 0.15
 ROW_WISE_SPREAD = 0.35  # of kernels that go over each row: a judgement
 
 

@@ -20,9 +20,8 @@ from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .readings import check_clock_pairs, check_executions, check_power_log
 from .runs import group_runs
 
-MOST_SLOPE_ERROR: Final = (
-    0.01  # clocks in the same unit agree far better than this: their quartz is good to some 10^-4
-)
+# clocks in the same unit agree far better than this: their quartz is good to some 10^-4
+MOST_SLOPE_ERROR: Final = 0.01
 MOST_SCATTER_NS: Final = 100_000.0
 """Clocks wander from a straight line by a few microseconds; so much is another mistake."""
 USUAL_DRIFT: Final = 1e-4
@@ -31,9 +30,8 @@ LONGEST_MISS_NS: Final = 1e6  # by so much a read that was preempted may be wron
 MISSES: Final = 5.0  # a pair is an outlier if the line misses its interval by more than so many typical residuals
 CHANCE: Final = 3.0
 """Standard deviations of a count of readings, at most one for each run, beyond which it is no chance that some lack."""
-_START_PAIRS: Final = (
-    300  # pairs that the robust start looks at; its slopes are those of all pairs of pairs
-)
+# pairs that the robust start looks at; its slopes are those of all pairs of pairs
+_START_PAIRS: Final = 300
 
 
 @dataclass(frozen=True)

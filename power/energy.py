@@ -30,9 +30,8 @@ _CELLS: Final = 200  # readings of one cell of the kernel's time enter the splin
 _LEAST_SPLINE: Final = 5  # points that a smoothing spline needs
 LEAST_IDLE: Final = 6
 """Below so many readings between runs those before and after all runs count too; below so many of these none do."""
-LEAST_FILLED: Final = (
-    0.5  # windows less filled than this part of the mean one say too little of executions
-)
+# windows less filled than this part of the mean one say too little of executions
+LEAST_FILLED: Final = 0.5
 _NO_PAUSE: Final = 1e-9  # shares of a window below this are rounding
 
 

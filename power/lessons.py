@@ -23,17 +23,15 @@ from .profile import KernelPower
 
 LATENCY = "latency-bound"
 BANDWIDTH = "bandwidth-bound"
-LEAST_GROWTH: Final = (
-    0.5  # a collective whose time grows with less than this power of its size is bound by latency
-)
+# a collective whose time grows with less than this power of its size is bound by latency
+LEAST_GROWTH: Final = 0.5
 LEAST_CORRELATION = 0.9
 MOST_P = 0.05
 """A component's power follows throughput where they correlate by the first or more, by chance at most in the second."""
 LEAST_PEAK: Final = 0.5
 """Kernels complement each other only where each draws so much of the most that any draws, of a separate component."""
-MOST_TOGETHER: Final = (
-    1.5  # and where no component would draw more than this together, its most of any kernel being 1
-)
+# and where no component would draw more than this together, its most of any kernel being 1
+MOST_TOGETHER: Final = 1.5
 
 
 @dataclass(frozen=True)

@@ -63,17 +63,15 @@ from .runs import (
 )
 
 LEAST_READINGS: Final = 6  # a polynomial of degree 4 has five coefficients
-ALONE: Final = (
-    0.99  # share of the window that the kernel must fill for it to count as measured alone
-)
+# share of the window that the kernel must fill for it to count as measured alone
+ALONE: Final = 0.99
 _LEAST_FULL: Final = 0.7
 """The published number of executions fills at least 3/4 of the window before the last one starts."""
 STAGES: Final = 8
 """Parts a run is cut into at most to look for throttling: of whole executions, so that what varies
 within the kernel cancels."""
-LEAST_FALL: Final = (
-    0.03  # a smaller fall, as a share of the highest power, is not called throttling
-)
+# a smaller fall, as a share of the highest power, is not called throttling
+LEAST_FALL: Final = 0.03
 STANDARD_ERRORS: Final = 4.0  # rise and fall must exceed so many standard errors of the difference
 _LEAST_OF_STAGE: Final = 3  # per stage
 
@@ -322,9 +320,8 @@ class ComponentPower:
     # of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it
     sse: Curve | None
     ssp: Curve  # of the executions with steady power
-    energy: (
-        Energy  # of one execution, from the steady power; NaN where other kernels share the windows
-    )
+    # of one execution, from the steady power; NaN where other kernels share the windows
+    energy: Energy
     throttling: Throttling
     # only where the logger's window was stated and enough runs tell
     deconvolved: Deconvolved | None

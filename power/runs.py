@@ -21,16 +21,13 @@ from ..remarks import Remark, remark
 from ..traces.cleaning import binning
 from ..traces.cleaning.binning import MARGINS, margin_of
 
-LEAST_EXECUTIONS: Final = (
-    4  # the fourth execution is the first that is steady: earlier ones warm up clocks and caches
-)
+# the fourth execution is the first that is steady: earlier ones warm up clocks and caches
+LEAST_EXECUTIONS: Final = 4
 SHORTEST_US: Final = MARGINS[0][0]  # where the published table begins
-MISSED: Final = (
-    0.005  # power is steady where no more than this of its rise is missing from a reading
-)
-AFTER: Final = (
-    3  # executions made from the first of steady power on, where it is later than the window fills
-)
+# power is steady where no more than this of its rise is missing from a reading
+MISSED: Final = 0.005
+# executions made from the first of steady power on, where it is later than the window fills
+AFTER: Final = 3
 COARSE_US: Final = 1e4
 """A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so
 short: runs go on for another window, or for `SWING_US` where power settles late."""
@@ -46,9 +43,8 @@ class Row:
     from_us: float  # kernel times from this on, and below the next, are those the row is for
     to_us: float
     runs: int  # how often to run
-    log_every_us: (
-        float  # readings of interest to gather: one for each such part of the kernel's time
-    )
+    # readings of interest to gather: one for each such part of the kernel's time
+    log_every_us: float
 
     @property
     def margin(self) -> float:
@@ -77,22 +73,19 @@ class Plan:
     lag_us: float | None
     settling_us: float  # from the start of a run until the board holds its power: 0 where it does not throttle
     row: Row | None  # of the published table; None below `SHORTEST_US`
-    published: (
-        int  # executions per run, for the steady-state power: max(⌈interval / kernel time⌉, 4)
-    )
+    # executions per run, for the steady-state power: max(⌈interval / kernel time⌉, 4)
+    published: int
     # The first execution that starts with the whole interval inside the run. The published number
     # may fall short of it by up to one kernel time, and its reading is then too low.
     executions_filled: int
     steady_from: int  # the first execution that starts when power is steady (`steady_after_us`)
     executions: int  # per run, to make
     logs: int | None  # readings of interest to gather
-    expected_logs: (
-        float  # readings that fall into one execution, over all runs of the row; NaN without a row
-    )
+    # readings that fall into one execution, over all runs of the row; NaN without a row
+    expected_logs: float
     repeats: int  # back-to-back launches to time as one, so that the table applies; 1 where the kernel is long enough
-    random_delay_us: (
-        float  # wait before each run for a random time up to this, so that readings fall everywhere
-    )
+    # wait before each run for a random time up to this, so that readings fall everywhere
+    random_delay_us: float
 
     @property
     def advice(self) -> list[Remark]:
@@ -279,9 +272,8 @@ class RunChoice:
     high_us: float
     margin: float  # that its times lie within, of each other or of its middle
     ratio: float  # of `high_us` to `low_us`
-    margin_assumed: (
-        bool  # it is that of the shortest kernels published: none is for one as short as this
-    )
+    # it is that of the shortest kernels published: none is for one as short as this
+    margin_assumed: bool
 
     @property
     def kept(self) -> np.ndarray:

@@ -412,9 +412,8 @@ class Link:
     untuned: float = 1.0  # what one of those rings carries, of a tuned one
     carried_from: str = ""  # the GPU where `rings` and `untuned` were measured, "" for this one
     nvls: Nvls | None = None  # where the switch adds, of an all-reduce
-    of_all_reduce: float | None = (
-        None  # efficiencies over those of the all-reduce, where only these were fitted
-    )
+    # efficiencies over those of the all-reduce, where only these were fitted
+    of_all_reduce: float | None = None
     error_octaves: float = float("nan")
     error_decades: float = float("nan")
     error_ranks: float = float("nan")
@@ -508,9 +507,8 @@ class NodeBandwidths:
 
     host_gbs: float | None = None  # where the trace was made
     target_gbs: float | None = None  # of the target
-    ranks_per_node: int = (
-        NODE_GPUS  # GPUs of a node, one rank each; larger groups cross the network
-    )
+    # GPUs of a node, one rank each; larger groups cross the network
+    ranks_per_node: int = NODE_GPUS
 
     def __post_init__(self) -> None:
         for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
@@ -829,9 +827,8 @@ def without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
 
 
 NS_PER_US: Final = 1e3
-STAND_IN: Final = (
-    "MI300X"  # whose links stand for those that were not measured, at the other GPU's bandwidth
-)
+# whose links stand for those that were not measured, at the other GPU's bandwidth
+STAND_IN: Final = "MI300X"
 _BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
 """Collectives that go there and back over the network: a reduction and its distribution, or their like."""
 ONE_NODE: Final = Network()

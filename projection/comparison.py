@@ -232,9 +232,8 @@ class Profiled:
     label: str
     activities: pd.DataFrame  # dispatch table; of `of_inline` one row for each call of an operator
     steps: pd.DataFrame = field(default_factory=empty_steps)  # the profiler's (`Trace.steps`)
-    step_count: int | None = (
-        None  # of the whole trace, where the user says so; None: those that it records
-    )
+    # of the whole trace, where the user says so; None: those that it records
+    step_count: int | None = None
     end_to_end_us: float | None = None  # of `of_inline`: over all steps
     doubts: tuple[Remark, ...] = ()  # what reading found (``trace-finding``)
 

@@ -55,9 +55,8 @@ OTHER = "other"
 """What held an activity back: nothing before it is recorded; the queue; its launch; another queue; none of these."""
 _LATE_NS = 5_000  # what an activity must be later than expected before another reason is looked for
 _JUST_NS = 60_000  # how long before it starts an activity of another queue may have ended that it waited for
-_STRANGE_NS = (
-    50_000  # what an activity must be later than expected before that counts as unexplained
-)
+# what an activity must be later than expected before that counts as unexplained
+_STRANGE_NS = 50_000
 _GAP_NS = 1_300.0  # gap between kernels of a busy queue where the trace has none to learn it from
 _LATENCY_NS = 5_000.0  # latency of a launch, from the call's end on, where the trace has none to learn it from
 _MOST_GAP_NS = 10_000.0

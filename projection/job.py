@@ -93,12 +93,10 @@ class Matched:
     # what to add to the times of each trace, from its first activity on, to have them on the clock
     # of the first; shape (n_ranks,)
     offset_ns: FloatArray
-    clock_error_ns: (
-        float  # median distance of the ends of one collective, so aligned; the largest of the ranks
-    )
-    unmatched: (
-        int  # collectives that only some traces of their group have, and messages between two ranks
-    )
+    # median distance of the ends of one collective, so aligned; the largest of the ranks
+    clock_error_ns: float
+    # collectives that only some traces of their group have, and messages between two ranks
+    unmatched: int
 
 
 def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:

@@ -38,9 +38,8 @@ from ..traces.summary import Annotated
 
 KEPT: Final = 3
 """Repeats of a phase that stand for others, at least: two for a spread, and one for what drifts along the trace."""
-SIMILAR: Final = (
-    0.9  # share of the activities of a repeat that are as in a neighbour: name, work, launch
-)
+# share of the activities of a repeat that are as in a neighbour: name, work, launch
+SIMILAR: Final = 0.9
 LEAST: Final = 0.02  # share of a GPU's activities that a phase must save
 _NAMED = ("kind", "name", "collective")
 _ALIKE = (
@@ -223,9 +222,8 @@ class _Run:
     first: int
     period: int
     similar: FloatArray  # share of the activities of each repeat that are as in a neighbour
-    usual: (
-        BoolArray  # which repeats others may stand for: similar, of usual time, and not the first
-    )
+    # which repeats others may stand for: similar, of usual time, and not the first
+    usual: BoolArray
 
     @property
     def repeats(self) -> int:

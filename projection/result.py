@@ -403,16 +403,13 @@ class Result:
     verdict: Remark  # what sets the pace on the target (`verdict`)
     sweeps: pd.DataFrame | None  # of every sweep asked for, one below the other
     notes: tuple[Remark, ...]  # what a reader should know
-    grid: pd.DataFrame | None = (
-        None  # of two figures of links or network that are swept together (`sweep.grid`)
-    )
+    # of two figures of links or network that are swept together (`sweep.grid`)
+    grid: pd.DataFrame | None = None
     phases: Repeated | None = None  # where a few repeats of each phase stand for all
-    durations: pd.DataFrame | None = (
-        None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
-    )
-    power: Mapping[tuple[str, str], Power] | None = (
-        None  # measured, by GPU and class (`roofs.measured_power`)
-    )
+    # kernels by name, where passes measured some (`passes.Retimed.kernels`)
+    durations: pd.DataFrame | None = None
+    # measured, by GPU and class (`roofs.measured_power`)
+    power: Mapping[tuple[str, str], Power] | None = None
     need: Need | None = None  # how sure the time is to be, where that was asked
     first: tuple[Remark, ...] = ()  # what must be read before the answer
     advice: Advice | None = None  # what to make faster, where that was asked

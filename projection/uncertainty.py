@@ -343,9 +343,8 @@ of its activities, `UNMEASURED` for the others; `UNMEASURED` alone."""
 PEAK: Final = "peak_tflops"
 SPECS: Final = ("memory_bw_gbs", PEAK, "link_bw_gbs")
 """Figures of the target whose uncertainty may be stated: `PEAK` stands for the peaks of all precisions together."""
-STEP: Final = (
-    0.05  # relative change of a figure, up and down, from which its effect on each time is taken
-)
+# relative change of a figure, up and down, from which its effect on each time is taken
+STEP: Final = 0.05
 
 
 def sources_of(projection: Projection, stated: Mapping[str, float] | None = None) -> list[Factor]:

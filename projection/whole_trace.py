@@ -82,17 +82,15 @@ class Laws:
     compute: str = DEFAULT_LAW  # law of computation and copies (`kernel_laws.compute_factors`)
     communication: CommunicationLaw = "alpha-beta"  # law of collectives (`collective_laws`)
     gaps: Gaps = "modelled"  # see `GAPS`
-    cpu_speed: float | None = (
-        None  # of the target's CPU relative to the one measured; None where unknown: as fast
-    )
+    # of the target's CPU relative to the one measured; None where unknown: as fast
+    cpu_speed: float | None = None
     run: TrainedModel | None = None  # goes before the law of computation
     network: NodeBandwidths | None = None  # what the user says of the network between nodes
     keep_waiting: bool = False  # as for `communication_factors`
     # per op class, for `compute_factors`
     corrections: Mapping[str, Correction] = field(default_factory=dict)
-    world: World | None = (
-        None  # other ranks, another network: collectives go by `collective_laws.world_factors`
-    )
+    # other ranks, another network: collectives go by `collective_laws.world_factors`
+    world: World | None = None
     unprofiled: Unprofiled | None = None  # the CPU works without the profiler; None: as profiled
 
     def __post_init__(self) -> None:

@@ -36,9 +36,8 @@ from .document import (
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 from .layouts import laid_out
 
-SHOWN: Final = (
-    20  # kernels in the table on the terminal, those that take most time; the data have all
-)
+# kernels in the table on the terminal, those that take most time; the data have all
+SHOWN: Final = 20
 _NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow terminal
 
 

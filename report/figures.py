@@ -37,9 +37,8 @@ THRESHOLDS = np.arange(0.0, 50.5, 0.5)  # thresholds of the inlier ratio curves,
 WEBGL_FROM = 1500  # number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them
 SHOWN = 5000
 """Workloads that a page lists and draws; of more, so many evenly chosen ones from the smallest to the largest."""
-DWARFED: Final = (
-    30.0  # a ranking whose first value is so many times the median is drawn on a logarithmic axis
-)
+# a ranking whose first value is so many times the median is drawn on a logarithmic axis
+DWARFED: Final = 30.0
 FLATTENED: Final = 5.0  # the same of the errors of groups
 LEAST_APE = 0.01  # smaller errors are drawn here, since the axis is logarithmic, %
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _BESIDE = Path(__file__).parent
-_PLAIN: Final = (
-    50  # rows of a listing that stand in the page itself, for who reads it without scripts
-)
+# rows of a listing that stand in the page itself, for who reads it without scripts
+_PLAIN: Final = 50
 _REPEATED: Final = 100  # texts from which on a list holds each once
 
 

@@ -26,9 +26,8 @@ from .formats import significant
 
 CHOICES: Final = 400  # settings that are worked out at most
 SHAPES: Final = 20  # of a run with a host, combinations of the dimensions beside the slider, the most frequent ones
-AXES: Final = (
-    3  # dimensions that are varied at most; the others stand at their most frequent values
-)
+# dimensions that are varied at most; the others stand at their most frequent values
+AXES: Final = 3
 # what rows of one kind agree in
 _KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})
 

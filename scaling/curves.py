@@ -86,15 +86,12 @@ class Curve:
     unit: str  # what the sizes count: ``"SM"``, ``"CU"``, ``"chiplet"``, ``"thread"``
     sizes: FloatArray  # shape (k,), increasing, > 0
     performance: FloatArray  # shape (k,), work per time at each size, > 0: instructions per cycle, or any throughput
-    mpki: FloatArray | None = (
-        None  # shape (m,), misses of the last-level cache per thousand instructions
-    )
-    mpki_sizes: FloatArray | None = (
-        None  # shape (m,), the sizes of `mpki`, increasing; None: they are `sizes`
-    )
-    f_mem: float | None = (
-        None  # share of the time that waits for memory in the largest scale model, 0 to < 1
-    )
+    # shape (m,), misses of the last-level cache per thousand instructions
+    mpki: FloatArray | None = None
+    # shape (m,), the sizes of `mpki`, increasing; None: they are `sizes`
+    mpki_sizes: FloatArray | None = None
+    # share of the time that waits for memory in the largest scale model, 0 to < 1
+    f_mem: float | None = None
     simulation_time_s: Mapping[float, float] = field(default_factory=dict)  # by size, if given
     l2_mpki: FloatArray | None = None  # shape (m,), of the L2, where another cache is behind it
     f_l2: float | None = None  # share of the time that waits until that cache answers

@@ -305,9 +305,8 @@ class ScalingClass:
     """How performance grows with size."""
 
     growth: Growth  # what the test says; never ``TOO_FEW``
-    exponent: (
-        float  # slope of log performance on log size: 1 where performance doubles with the size
-    )
+    # slope of log performance on log size: 1 where performance doubles with the size
+    exponent: float
     interval: tuple[float, float]  # its two-sided confidence interval; infinite with two sizes
     p_value: float  # two-sided, of 'the exponent is 1'; NaN with two sizes
     level: float  # of the interval

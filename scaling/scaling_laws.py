@@ -54,9 +54,8 @@ from .curves import (
     published_curves,
 )
 
-MIN_BENCHMARKS = (
-    5  # fewer benchmarks say too little of how errors spread; the published ones then join them
-)
+# fewer benchmarks say too little of how errors spread; the published ones then join them
+MIN_BENCHMARKS = 5
 Source = Literal["given", "joined", "published"]
 SOURCES: Final[dict[Source, str]] = {
     "given": "other benchmarks",

@@ -24,9 +24,8 @@ from ..evaluation.metrics import mean_least_most, speedup
 from .curves import Curve, published_curves
 from .prediction import LAWS, fit_law
 
-SCALE_MODEL = (
-    "scale model"  # what the paper calls its predictor; its printed errors are those of `PROGRAM`
-)
+# what the paper calls its predictor; its printed errors are those of `PROGRAM`
+SCALE_MODEL = "scale model"
 PROGRAM = "scale model (program)"
 EQUATIONS = "scale model (equations)"
 PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
@@ -36,9 +35,8 @@ PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
 _PUBLISHED: Final = tomllib.loads(Path(__file__).with_name("published.toml").read_text("utf-8"))
 EXPLANATIONS: Final[dict[str, str]] = _PUBLISHED["explanations"]
 """Why an error reproduced from the published curves differs from the printed one (`reproduction`)."""
-TOLERANCE = (
-    1.0  # points in % by which a reproduced cell may differ from the printed one without a word
-)
+# points in % by which a reproduced cell may differ from the printed one without a word
+TOLERANCE = 1.0
 _LITERAL: Final = "equations-to-the-letter"
 
 

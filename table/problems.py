@@ -351,9 +351,8 @@ def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame
     return pd.concat([rows.drop(columns=columns.columns, errors="ignore"), columns], axis=1)
 
 
-SAME_WORK = (
-    0.1  # share by which FLOPs or bytes of two epochs may differ for these to be one problem
-)
+# share by which FLOPs or bytes of two epochs may differ for these to be one problem
+SAME_WORK = 0.1
 _WORK_OF_EPOCHS = (f"{COUNTER}epoch.gflops", f"{COUNTER}epoch.mbytes")
 _WORDS = (
     CACHE,

@@ -63,12 +63,10 @@ class Attention:
     kv_heads: int
     head_dim: int
     value_dim: int = 0  # width of a value where it is another (0: it is not)
-    window: int = (
-        0  # tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do
-    )
-    picked: int = (
-        0  # tokens that a query looks at of all that are kept (0: all), as sparse attention does
-    )
+    # tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do
+    window: int = 0
+    # tokens that a query looks at of all that are kept (0: all), as sparse attention does
+    picked: int = 0
     # of the small attention that picks them; its keys are cached too (0: there is none, or another
     # layer's serves)
     index_heads: int = 0

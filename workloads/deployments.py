@@ -91,9 +91,8 @@ class Question:
     concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
     price: Prices = field(default_factory=Prices)  # of a GPU for an hour
     electricity: Electricity = field(default_factory=Electricity)
-    node_gpus: int | None = (
-        None  # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
-    )
+    # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
+    node_gpus: int | None = None
     memory_utilisation: float = Setting.memory_utilisation  # part of the memory that may be used
     sure: float = SURE  # probability with which a way must keep the limits, to be said to hold
 

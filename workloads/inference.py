@@ -139,9 +139,8 @@ def serve(
 
 US = 1e-6
 MS = 1e-3
-WIDE_BYTES: Final = (
-    2.0  # of an element of what is not quantised: embeddings, output matrix, activations
-)
+# of an element of what is not quantised: embeddings, output matrix, activations
+WIDE_BYTES: Final = 2.0
 PER_SEQUENCES: Final = 0.75
 """Power of the number of sequences in what they cost: a line fitted up to a hundred is far too much at thousands."""
 KERNELS_PER_LAYER: Final = 12.0  # that are launched one by one where no graph replays them
@@ -284,9 +283,8 @@ def stored_bits(dtype: str) -> float:
 
 
 GIB: Final = 2.0**30
-RESERVED_GIB: Final = (
-    2.0  # what the runtime, its graphs and its communication keep for themselves on every GPU
-)
+# what the runtime, its graphs and its communication keep for themselves on every GPU
+RESERVED_GIB: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)

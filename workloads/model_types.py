@@ -23,22 +23,17 @@ class ModelType:
     keys: Mapping[str, Any] = field(default_factory=dict)
     # how files name a key: usual name -> the type's
     names: Mapping[str, str] = field(default_factory=dict)
-    gated: bool | None = (
-        None  # whether a feed-forward part has three matrices; None: its activation says
-    )
-    attention_gate: bool = (
-        False  # whether a gate as wide as the queries multiplies the result of attention
-    )
-    masked: bool = (
-        False  # whether it only fills in masked tokens, so that every token attends to every other
-    )
-    cycle: tuple[str, ...] | None = (
-        None  # layer_types that repeat; empty: they follow no cycle; None: it has none
-    )
+    # whether a feed-forward part has three matrices; None: its activation says
+    gated: bool | None = None
+    # whether a gate as wide as the queries multiplies the result of attention
+    attention_gate: bool = False
+    # whether it only fills in masked tokens, so that every token attends to every other
+    masked: bool = False
+    # layer_types that repeat; empty: they follow no cycle; None: it has none
+    cycle: tuple[str, ...] | None = None
     first_dense: int = 0  # first layers without experts, where no key says
-    language: str = (
-        ""  # of a model of several parts: the type of its language model, which says the rest
-    )
+    # of a model of several parts: the type of its language model, which says the rest
+    language: str = ""
 
 
 def find(kind: str) -> ModelType | None:

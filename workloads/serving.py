@@ -119,9 +119,8 @@ _LEAST_STEPS: Final = 0.1
 """Times per token that a first token takes at least where both are the same GPUs': it is a separate step.
 
 The least of 3,995 published runs is 1.5."""
-_ANOTHER_UNIT = (
-    300.0  # times faster than the floor: the unit is wrong, not the figures of the model
-)
+# times faster than the floor: the unit is wrong, not the figures of the model
+_ANOTHER_UNIT = 300.0
 
 
 def least(frame: pd.DataFrame, column: str, user_gpu: GPU | None = None) -> FloatArray:

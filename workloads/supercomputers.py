@@ -60,13 +60,11 @@ from .inference import GIB
 from .releases import DRAWS, PRIORS, middle_and_sides, standard_normal
 
 FLOP_PER_BYTE: Final = 0.201  # of HPCG: flop per byte that it moves
-MOST_PANELS: Final = (
-    1024  # of the sum; neighbours beyond are summed as one, whose noise is the less
-)
+# of the sum; neighbours beyond are summed as one, whose noise is the less
+MOST_PANELS: Final = 1024
 MATRIX_SHARE: Final = 0.8  # part of the memory that the matrix of HPL takes, unless N is given
-FLATTEST: Final = (
-    4  # columns for each row of a grid of HPL, beyond which another grid is looked for
-)
+# columns for each row of a grid of HPL, beyond which another grid is looked for
+FLATTEST: Final = 4
 
 
 @dataclass(frozen=True)

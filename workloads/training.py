@@ -37,9 +37,8 @@ from .setting import Setting
 from .training_memory import expert_replicas
 
 LORA_RANK: Final = 16
-RING_BACKWARD: Final = (
-    3.0  # rounds of the ring backward: keys and values again, and their gradients in 32 bits
-)
+# rounds of the ring backward: keys and values again, and their gradients in 32 bits
+RING_BACKWARD: Final = 3.0
 BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
 """Of each schedule over that of 1F1B, equal times of both halves of the backward pass given (arXiv:2405.15362)."""
 

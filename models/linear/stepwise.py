@@ -95,9 +95,8 @@ def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
 
 BASES = ("ols", "nnls")
 DIRECTIONS = ("forward", "backward")
-_TALL = (
-    4.0  # from so many times as many rows as columns on, forward selection reduces the rows first
-)
+# from so many times as many rows as columns on, forward selection reduces the rows first
+_TALL = 4.0
 
 
 class Path(Protocol):
@@ -311,9 +310,8 @@ def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[ra
 
 
 _LOSS = 1e-6  # a squared length is computed anew once this is left of it: its downdates have cost six digits then
-_FRESH = (
-    0.1  # a direction is orthogonalised twice where less than this is left of its squared length
-)
+# a direction is orthogonalised twice where less than this is left of its squared length
+_FRESH = 0.1
 _BLOCK = 32  # directions taken out of the columns left at once (a matrix product instead of as many passes over them)
 _AT_ONCE = 16  # trials looked at together, in the order of their bounds
 
