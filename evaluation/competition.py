@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import DataError, FlopcastError, ParameterError, counted, few
+from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import Dataset
 from ..laws.rates import HOST_DEVICE
@@ -516,7 +516,7 @@ def _few_rows(rows: int, models: int) -> Remark:
 
 
 def _left_out(scheme: str, names: tuple[str, ...]) -> Remark:
-    text = f"the budget was spent before {few(names)} had been tried (scheme {scheme})"
+    text = f"the budget was spent before these were tried (scheme {scheme}): {', '.join(names)}"
     return remark("left-out-by-budget", text, scheme=scheme, models=names)
 
 

@@ -579,7 +579,7 @@ def _left_out(schemes: Sequence[Metrics]) -> list[str]:
     said = []
     for names, questions in by_names.items():
         where = " and ".join(questions)
-        said.append(f"Not tried for {where}, as the budget was spent: {few(names)}.")
+        said.append(f"Not tried for {where}, as the budget was spent: {', '.join(names)}.")
     return said
 
 
