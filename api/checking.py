@@ -257,8 +257,8 @@ def check(
     interval : float, default=0.9
         As for `predict`: of those whose coverage is tested.
     margin : float, default=0.10
-        Still valid is a run whose shift is shown to lie within it: 0.1 = ±10 %. A shift of 2 % or
-        more (of the margin, where that is less) that is shown counts as one, however wide it is.
+        As for `validate`: still valid is a run whose shift is shown to lie within it. A shift of 2 %
+        or more (of the margin, where that is less) that is shown counts as one, however wide it is.
     where : mapping, or sequence of str, optional
         As for `read`.
     group : str or sequence of str, optional

@@ -102,7 +102,7 @@ class RunComparison(Shown):
 
     def answers(self) -> Answers:
         """Return what is compared in few figures, each of both sides."""
-        return answers_of_runs(self.schemes)
+        return answers_of_runs(self.schemes, self.metrics)
 
 
 @dataclass(frozen=True)

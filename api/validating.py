@@ -110,8 +110,8 @@ def validate(
     group : str or sequence of str, optional
         As for `train`.
     margin : float, default=0.10
-        What counts as the same: 0.1 = within ±10 %. That is target / law within [1 / (1 + margin),
-        1 + margin].
+        What is shown to lie within it counts as the same: 0.1 = ±10 %. That is target / law within
+        [1 / (1 + margin), 1 + margin].
     metric : str, default="duration_us"
         As for `train`.
     unit, default, rename : mapping of str to str, optional

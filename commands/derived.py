@@ -141,6 +141,7 @@ SHARED: Final = {
     "rename": opt.RenameOption,
     "keep": opt.KeepOption,
     "metric": opt.MetricOption,
+    "margin": opt.MarginOption,
     "interval": opt.IntervalOption,
     "seed": opt.SeedOption,
     "budget": opt.BudgetOption,

@@ -227,6 +227,7 @@ WithoutFeaturesOption = Annotated[
     list[str] | None,
     option(f"{said('train', 'without_features')} {AGAIN}", "PATTERN", MORE),
 ]
+MarginOption = Annotated[float, option(said("validate", "margin"))]
 SeedOption = Annotated[
     int,
     option(said("train", "seed"), "N", MORE, min=0),

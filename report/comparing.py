@@ -529,8 +529,14 @@ class Answer:
 Answers = Mapping[str, Answer]  # what a figure is -> it, the most important first
 
 
-def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
+def answers_of_runs(
+    schemes: Sequence[SchemeComparison], metrics: tuple[Metrics, Metrics]
+) -> Answers:
     """Return the errors of the models that two runs selected, by scheme."""
+    when = ["", ""]
+    for place, one in enumerate(metrics):
+        if one.get("correction"):
+            when[place] = ", before its correction"
     answers = {}
     for one in reversed(schemes):  # groups that nobody measured first
         pair = one.paired
@@ -541,10 +547,8 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
         if pair.lower is not None:
             reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
             apart = pair.apart
-        first, second = (
-            (error, f"{percent(error)} ({name})")
-            for error, name in zip((pair.first, pair.second), one.names, strict=True)
-        )
+        sides = zip((pair.first, pair.second), one.names, when, strict=True)
+        first, second = ((error, f"{percent(error)} ({name}{of})") for error, name, of in sides)
         against = f"{pair.difference:+.1f} points{reach}"
         answers[f"error, {left_out(one.scheme)}"] = Answer(first, second, against, apart)
     return answers

@@ -125,6 +125,8 @@ def test_every_place_that_states_an_error_states_the_one_since(runs: Path) -> No
     assert np.isnan(table.loc["autumn", "grouped_e_out"])
     compared = fc.compare(runs / "spring", runs / "autumn").document()
     assert "autumn was corrected by" in printed(compared)
+    several = printed(fc.compare(runs / "spring", runs / "spring", runs / "autumn").document())
+    assert several.count("before its correction") == 2
     why = fc.explain(runs / "autumn", products(2, NOISE, FACTOR))
     assert "corrected by 1.2" in why.document().data["statement"]
 
