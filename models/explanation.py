@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from .baselines import AdditiveTime
 from .ensembles import CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
+from .target_space import LARGEST_LOG, LogTarget, RelativeError
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,9 @@ class Part:
 
     ``kind`` is what it is: a model of the ``shape`` alone, a ``member`` of a mean or stack, what a
     residual stands on (``base``), the factor that a learner puts on it (``residual``), a ``term``
-    of a sum of times, or a ``model`` that is not taken apart.
+    of a sum of times (of a linear model a coefficient times its column), the ``coefficient`` of a
+    linear model of logarithms, which is a factor on what stands before it, or a ``model`` that is
+    not taken apart.
     """
 
     kind: str
@@ -32,7 +36,7 @@ class Part:
     # together
     value: float
     weight: float | None = None  # of a member, and of a shape model that is one
-    factor: float | None = None  # of a residual: together over base
+    factor: float | None = None  # of a residual: together over base; of a coefficient
     depth: int = 0  # how deep it lies in what it is a part of
 
 
@@ -76,7 +80,7 @@ def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
         for fold, member in enumerate(model.members_, 1):
             yield Part("member", f"without fold {fold}", _value(member, X), weight)
     else:
-        yield Part("model", _class(model), _value(model, X))
+        yield from _linear_parts(model, X)
 
 
 def _of_precision_transfer(model: PrecisionTransfer, X: pd.DataFrame) -> Iterator[Part]:
@@ -91,9 +95,65 @@ def _of_precision_transfer(model: PrecisionTransfer, X: pd.DataFrame) -> Iterato
     yield from _inner(model.regressor_, seen)
 
 
+_INTERCEPT: Final = "intercept"
+
+
+def _linear(model: Any, X: pd.DataFrame) -> list[tuple[str, float]]:
+    """Return the terms of a linear model by their columns, the intercept first; nothing of another model."""
+    seen = X
+    if isinstance(model, Pipeline):
+        seen = model[:-1].transform(X)
+        model = model[-1]
+    coefficients = np.asarray(getattr(model, "coef_", None), dtype=object)
+    intercept = np.asarray(getattr(model, "intercept_", None), dtype=object)
+    values = np.asarray(seen, dtype=np.float64)
+    if coefficients.shape != (values.shape[1],) or intercept.size != 1:
+        return []
+    names = [f"column {place}" for place in range(1, values.shape[1] + 1)]
+    if isinstance(seen, pd.DataFrame):
+        names = [str(name) for name in seen.columns]
+    elif values.shape[1] == X.shape[1]:
+        names = [str(name) for name in X.columns]
+    terms = (coefficients * values[0]).astype(np.float64)
+    largest_first = np.argsort(-np.abs(terms), kind="stable")
+    return [
+        (_INTERCEPT, float(intercept.item())),
+        *((names[place], float(terms[place])) for place in largest_first if terms[place]),
+    ]
+
+
+def _linear_parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
+    """Yield the terms of a linear model, of its time or the logarithm of it; the whole of any other model."""
+    regressor = model
+    if isinstance(model, RelativeError | LogTarget):
+        regressor = model.regressor_
+    terms = _linear(regressor, X)
+    if not terms:
+        yield Part("model", _class(model), _value(model, X))
+    elif isinstance(model, LogTarget):
+        yield from _product_of(model, terms)
+    else:
+        for name, value in terms:
+            yield Part("term", name, value)
+
+
+def _product_of(model: LogTarget, terms: list[tuple[str, float]]) -> Iterator[Part]:
+    """Yield the intercept, as a time, and what each coefficient makes of what stands before it."""
+    logarithm = float(np.log(model.smearing_))
+    for name, term in terms:
+        logarithm += term
+        together = float(np.exp(np.clip(logarithm, -LARGEST_LOG, LARGEST_LOG)))
+        if name != _INTERCEPT:
+            factor = float(np.exp(np.clip(term, -LARGEST_LOG, LARGEST_LOG)))
+            yield Part("coefficient", name, together, factor=factor)
+        else:
+            yield Part("base", name, together)
+
+
 def _inner(model: Any, X: pd.DataFrame) -> Iterator[Part]:
     """Yield the parts of a model that is a part itself, one deeper; none of a model that is not taken apart."""
-    if isinstance(model, Transfer | GeometricStack | LogResidual | AdditiveTime):
+    kinds = Transfer | GeometricStack | LogResidual | AdditiveTime | RelativeError | LogTarget
+    if isinstance(model, kinds):
         for part in _parts(model, X):
             yield replace(part, depth=part.depth + 1)
 

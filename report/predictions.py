@@ -366,6 +366,7 @@ _KINDS: Final = {
     "residual": "residual: a factor on the base",
     "term": "term",
     "model": "model",
+    "coefficient": "× column",
 }
 _BASES: Final = {
     "model": "the model",

@@ -55,6 +55,7 @@ _REMARKS: Final[tuple[Tone, ...]] = (
     "warning",
     "soft",
 )
+_SPARE: Final = 3  # lines beyond the screen that make a table whole
 _REMARKED: Final = 3  # remarks of a first screen
 _REMARK_LINES: Final = 8  # lines that those after the first may fill with it
 _HEAD: Final = 10  # columns for a head, in lines, where a table is too wide
@@ -199,7 +200,10 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
 
 
 def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, int]:
-    """Return a table with as many rows as fit, three at least, and its lines; else None, and 0."""
+    """Return a table with as many rows as fit, three at least, and its lines; else None, and 0.
+
+    One that is whole with `_SPARE` lines more is not cut.
+    """
     most_rows = min(len(table.rows), table.shown or len(table.rows))
     least = min(3, len(table.rows))
 
@@ -209,6 +213,10 @@ def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, i
             made = replace(table, shown=count, rest=None)
         return made, _lines(Document(opening=[made]), console)
 
+    if most_rows and most_rows == len(table.rows) and room >= least:
+        whole, lines = cut(most_rows)
+        if lines <= room + _SPARE:
+            return whole, lines
     count = min(most_rows, max(room, 3))  # a row takes a line at least
     while 0 < least <= min(count, room):
         made, lines = cut(count)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
 
 from flopcast.models.baselines import AdditiveTime
 from flopcast.models.ensembles import (
@@ -16,6 +19,7 @@ from flopcast.models.ensembles import (
 )
 from flopcast.models.explanation import parts_of
 from flopcast.models.linear.least_squares import OLS
+from flopcast.models.target_space import Columns, LogTarget, RelativeError
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(
@@ -34,6 +38,32 @@ def test_terms_add_up_also_where_a_class_has_its_own() -> None:
     parts = parts_of(model, ONE)
     assert {part.kind for part in parts} == {"term"}
     assert sum(part.value for part in parts) == pytest.approx(model.predict(ONE)[0])
+
+
+@pytest.mark.parametrize(
+    "inner", [OLS(), make_pipeline(Columns(["host_us", "work"]), OLS()), LinearRegression()]
+)
+def test_coefficients_are_the_explanation_of_a_linear_model(inner: object) -> None:
+    model = RelativeError(inner).fit(X, Y)
+    intercept, *terms = parts_of(model, ONE)
+    assert (intercept.kind, intercept.name) == ("term", "intercept")
+    assert {"host_us", "work"} <= {part.name for part in terms}
+    whole = intercept.value + sum(part.value for part in terms)
+    assert whole == pytest.approx(model.predict(ONE)[0])
+    linear = model.regressor_[-1] if hasattr(model.regressor_, "steps") else model.regressor_
+    (host,) = [part for part in terms if part.name == "host_us"]
+    assert host.value == pytest.approx(linear.coef_[0] * ONE["host_us"].iloc[0])
+
+
+def test_coefficients_of_logarithms_are_factors() -> None:
+    model = LogTarget(OLS()).fit(np.log(X[["host_us", "work"]]), Y)
+    one = np.log(ONE[["host_us", "work"]])
+    base, *factors = parts_of(model, one)
+    assert [base.kind, *(part.kind for part in factors)] == ["base", "coefficient", "coefficient"]
+    assert base.value * np.prod([part.factor for part in factors]) == pytest.approx(
+        model.predict(one)[0]
+    )
+    assert factors[-1].value == pytest.approx(model.predict(one)[0])
 
 
 def test_a_residual_is_a_factor_on_its_base() -> None:
@@ -85,6 +115,6 @@ def test_a_shape_model_mixed_by_precision_has_its_weight_at_the_row() -> None:
 
 
 def test_another_model_is_one_part() -> None:
-    model = OLS().fit(X, Y)
+    model = DecisionTreeRegressor(max_depth=3).fit(X, Y)
     (part,) = parts_of(model, ONE)
     assert (part.kind, part.value) == ("model", pytest.approx(model.predict(ONE)[0]))
