@@ -176,13 +176,17 @@ def prediction_table(result: SizePredictions) -> Table:
     for size in result.targets:
         heads.extend((f"at {size:g}", level, *(["error"] if compared else [])))
     body: list[Row] = []
+    lead = leading(result)
     for one in result.benchmarks:
+        laws = sorted(
+            one.laws, key=lambda law: law.law != lead
+        )  # that of the headline is never cut
         measured = [one.curve.measured_at(target) for target in result.targets]
         facts = []
         for time in measured:
             facts.extend((_figure(time), "measured" if time else "", "")[: 2 + compared])
         body.append(Row((one.curve.name, *(Cell(text, "strong") for text in facts)), title=True))
-        for law in one.laws:
+        for law in laws:
             cells: list[str | Cell] = []
             for target, value in zip(result.targets, measured, strict=True):
                 fitted: tuple[str | Cell, ...] = Cell("no fit", "error"), "", ""
@@ -199,7 +203,7 @@ def prediction_table(result: SizePredictions) -> Table:
                         "" if value is None else missed,
                     )
                 cells += fitted[: 2 + compared]
-            body.append(Row((f"  {law.law}", *cells), ends=law is one.laws[-1]))
+            body.append(Row((f"  {law.law}", *cells), ends=law is laws[-1]))
     every = (Column("benchmark / law", "name"), *(Column(head, "number") for head in heads))
     return Table(every, body, title, medium="terminal")
 

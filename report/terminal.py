@@ -355,7 +355,7 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     if table.title:
         yield _Title(table.title + counts, "bold")
     yield _grid(columns, heads, shown, gap)
-    lost = [column.head for column in table.columns[len(columns) :]]
+    lost = dict.fromkeys(column.head for column in table.columns[len(columns) :])
     if lost:
         yield Text(f"too narrow a terminal for: {'; '.join(lost)}", "dim italic")
     sentences = Grid.grid(padding=(0, 1))

@@ -397,3 +397,11 @@ def test_a_dash_has_its_reason_beside_it_and_is_null_for_machines(
 
 def test_where_all_is_known_no_reason_is_given(result: SizePredictions) -> None:
     assert not any("no interval" in line or "no prediction" in line for line in remarks(result))
+
+
+def test_the_law_of_the_headline_leads_the_table_of_each_benchmark() -> None:
+    asked = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [100.0, 190.0]}))
+    found = predict_sizes(asked, (8, 16), (64,))
+    lead = leading(found)
+    assert lead != found.benchmarks[0].laws[0].law
+    assert rows(prediction_table(found))[1][0].strip() == lead

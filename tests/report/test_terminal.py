@@ -96,6 +96,22 @@ def test_a_table_comes_closer_where_it_is_too_wide_and_folds_its_heads_last() ->
     ]
 
 
+def test_columns_without_room_are_named_once_each() -> None:
+    heads = ["run", "first", "error of known groups", "error of known groups"]
+    table = Table(columns(numbers=heads), rows([("1" * 12,) * 4]))
+    (said,) = [line for line in printed(table, width=30) if line.startswith("too narrow")]
+    assert said == "too narrow a terminal for: error of known groups"[: len(said)]
+
+
+def test_a_table_is_whole_rather_than_cut_by_its_last_rows() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    for count, whole in ((15, True), (18, True), (19, False)):
+        table = Table(columns("x"), rows([(f"row {n}",) for n in range(count)]), "long")
+        (shown,) = first_screen(Document("title", "", [table]), console).opening
+        assert isinstance(shown, Table)
+        assert (shown.shown in (None, count)) is whole
+
+
 def test_a_row_with_fewer_cells_is_a_sentence_beneath_the_table() -> None:
     failed = Row(("GaussianProcess", Cell("failed: singular", "error")))
     found = printed(
