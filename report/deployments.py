@@ -206,12 +206,12 @@ def _first(asked: Question) -> str:
 
 
 def _sure(one: pd.Series) -> str:
-    """Return the probability that a way holds, never 100 %."""
+    """Return the probability that a way holds, rounded down: never 100 %, nor what is asked for where it is less."""
     if one["holds"] > 0.99:
         return "> 99 %"
     if one["holds"] < 0.01:
         return "< 1 %"
-    return share(one["holds"], 0)
+    return share(math.floor(100 * one["holds"]) / 100, 0)
 
 
 def _footing(choice: Choice, one: pd.Series) -> str:
@@ -356,20 +356,20 @@ def way(one: pd.Series) -> str:
     )
 
 
-def _interval(one: pd.Series, name: str, digits: int = 3, dots: str = " … ") -> str:
+def _interval(one: pd.Series, name: str, dots: str = " … ") -> str:
     """Return a figure with its interval: ``605 (127 … 3,618)``; ∞ without a limit, – without a figure."""
     middle, lower, upper = (one[f"{name}{side}"] for side in ("", "_lower", "_upper"))
     if lower == upper or math.isnan(middle):
         return _figure(middle)
-    return f"{_figure(middle)} ({_figure(lower, digits)}{dots}{_figure(upper, digits)})"
+    return f"{_figure(middle)} ({_figure(lower)}{dots}{_figure(upper)})"
 
 
-def _figure(value: float, digits: int = 3) -> str:
+def _figure(value: float) -> str:
     if math.isnan(value):
         return NONE
     if math.isinf(value):
         return "∞"
-    return f"{float(f'{value:.{digits}g}'):,.9g}"
+    return f"{float(f'{value:.3g}'):,.9g}"
 
 
 def _count(value: float) -> str:
@@ -431,7 +431,7 @@ def _shown(asked: Question, medium: Medium) -> dict[str, Callable[[pd.Series], s
     """Return the heads of the columns, each with what it shows of a way."""
     written = _interval
     if medium == "terminal":
-        written = partial(_interval, digits=2, dots="…")
+        written = partial(_interval, dots="…")
     shown: dict[str, Callable[[pd.Series], str]] = {}
     if not asked.limited:
         shown["ms a token"] = _most_pace
