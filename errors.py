@@ -273,7 +273,7 @@ class UnknownGPUError(FlopcastError):
         else:
             hint = "see `flopcast gpus` for the known ones"
         if name.strip().isdecimal():
-            hint = f"how many there are says gpus (--gpus), which ones gpu; {hint}"
+            hint = f"how many there are says gpus, which ones gpu; {hint}"
         hint_of_file = "(your own: a TOML file, see `flopcast gpus --help`)"
         if several:
             message = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"
