@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Final, cast
 
 from .remarks import Remark, remark, visible
@@ -188,6 +190,12 @@ def check_number(
         raise ParameterError(
             parameter, f"must be a {'whole ' if whole else ''}number {reach}, got {value!r:.40}"
         )
+
+
+def check_plain_file(path: Path) -> None:
+    """Refuse a pipe, socket or device, which may have no end: a DataError says so."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise DataError("is no plain file: save what it gives, and give that", source=str(path))
 
 
 _MOST_JOBS: Final = 100_000  # processes, more than any machine runs

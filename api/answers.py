@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, check_plain_file
 from ..output import SCHEMA, replacing, unguarded
 from ..readers.base import LINE, PARQUET
 from ..readers.files import (
@@ -168,6 +168,7 @@ def read_predictions(file: str | Path) -> Prediction:
     True
     """
     path = Path(file)
+    check_plain_file(path)
     if path.suffix.lower() == ".json":
         try:
             report = json.loads(path.read_bytes())

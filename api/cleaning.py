@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, ParameterError, check_jobs, check_level, counted
+from ..errors import DataError, ParameterError, check_jobs, check_level, check_plain_file, counted
 from ..output import FORMATS, check_tables, dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
@@ -252,6 +252,7 @@ def _read(paths: Sequence[Path], reading: Options) -> tuple[dict[str, Annotated]
 def full_list(cover: Path, reading: Options) -> pd.DataFrame:
     """Return every kernel of the program: those of a trace, or the lines of a text file."""
     if cover.suffix.lower() in (".txt", ".lst"):
+        check_plain_file(cover)
         try:
             lines = [line.strip() for line in cover.read_text(encoding="utf-8").splitlines()]
         except UnicodeDecodeError:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .. import values
 from ..datasets.embedded import is_shipped
-from ..errors import DataError, FlopcastError, ParameterError, check_level
+from ..errors import DataError, FlopcastError, ParameterError, check_level, check_plain_file
 from ..evaluation.advising import check_need
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
@@ -1057,6 +1057,7 @@ def _read(
     elif Path(cases).suffix.lower() in FORMATS[1:]:
         table = plain_cells(read_plain_table(Path(cases)).drop(columns=LINE, errors="ignore"))
     else:
+        check_plain_file(Path(cases))
         try:
             table = pd.read_csv(cases, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:

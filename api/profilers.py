@@ -17,7 +17,7 @@ from typing import Any, Final, Unpack
 import pandas as pd
 
 from .. import values
-from ..errors import DataError, ParameterError, check_jobs, check_number
+from ..errors import DataError, ParameterError, check_jobs, check_number, check_plain_file
 from ..evaluation.counter_choice import (
     Trial,
     ablation,
@@ -194,6 +194,7 @@ class StatedProfiler:
         path = Path(given)
         if isinstance(given, str) and not path.suffix and not path.exists():
             return cls(usual(given))
+        check_plain_file(path)
         try:
             data = json.loads(path.read_bytes())
         except (OSError, ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import normalize
 
-from ..errors import DataError, UnknownGPUError
+from ..errors import DataError, UnknownGPUError, check_plain_file
 from .spec import FIGURES, GPU, PEAKS, read_table
 
 _MAKERS = ("amd", "nvidia", "instinct", "radeon", "tesla", "geforce", "quadro")
@@ -199,6 +199,7 @@ _MOST_BYTES = 2**20
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a small TOML file of the user's; a DataError says why it cannot be read."""
+    check_plain_file(path)
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
 from ..arrays import IntArray
-from ..errors import DataError, few, one_line
+from ..errors import DataError, check_plain_file, few, one_line
 from ..remarks import Remark, remark, visible
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import ARCHIVE, HEAD_BYTES, LINE, PARQUET, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
@@ -185,6 +185,7 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
 @contextmanager
 def _reading(path: Path) -> Generator[None]:
     """Turn a reading failure into an error that names the file."""
+    check_plain_file(path)
     try:
         yield
     except _DAMAGED as error:

@@ -24,7 +24,7 @@ from os.path import isfile  # False of a name too long to be one, where Path.is_
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import DataError, ParameterError, nearest
+from ..errors import DataError, ParameterError, check_plain_file, nearest
 from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
 from ..operators.operators import OPS, canonical_op, nearest_op
@@ -278,6 +278,7 @@ def read_layers(
                 rendezvous=of_ranks.rendezvous,
             )
         if path.suffix.lower() == ".csv":
+            check_plain_file(path)
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:
                     rows = list(csv.DictReader(file, strict=True))

@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
-from ...errors import ArtifactError, DataError
+from ...errors import ArtifactError, DataError, check_plain_file
 from ...output import check_replaceable, check_unread
 from ...sealing import plain_content
 from ..crossval import Course, Observer, Outcome, Task
@@ -119,6 +119,7 @@ class KeptFits(Observer):
 
     def _check_replaceable(self) -> None:
         """Refuse a file that holds something else than the fits of a training, or is read."""
+        check_plain_file(self.path)
         try:
             with self.path.open("rb") as file:
                 theirs = msgspec.json.decode(file.readline(_FIRST), type=dict[str, str])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,29 @@ def test_many_devices_are_not_taken_for_a_file(tmp_path: Path) -> None:
     assert len(devices * 12) > 255  # as long as no name of a file
     with pytest.raises(FlopcastError, match="MI355X"):
         fc.project_each(trace, ",".join([devices] * 12))
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".csv", ".json", ".parquet"])
+def test_a_pipe_is_not_waited_for(suffix: str, tmp_path: Path) -> None:
+    pipe = tmp_path / f"pipe{suffix}"
+    os.mkfifo(pipe)
+    trace = write_trace(tmp_path / "trace.json")
+    asks: list[Callable[[], object]] = [
+        lambda: fc.read(pipe),
+        lambda: fc.forecast(pipe, **SERVED),
+        lambda: fc.project(trace, "MI355X", network=str(pipe)),
+        lambda: fc.project(trace, str(pipe)),
+        lambda: fc.forecast("llama-3.1-8b", **SERVED, release=str(pipe)),
+        lambda: fc.forecast("llama-3.1-8b", **{**SERVED, "gpu": str(pipe)}),
+        lambda: fc.forecast(cases=pipe),
+        lambda: fc.calibrate(pipe),
+        lambda: fc.calibrate(pipe, prior=str(pipe)),
+        lambda: fc.compare(pipe, pipe),
+        lambda: fc.read_predictions(pipe),
+        lambda: fc.scale(pipe, fit=[8, 16]),
+        lambda: fc.scale_terms(pipe),
+        lambda: fc.load(pipe),
+    ]
+    for ask in asks:
+        with pytest.raises(FlopcastError):
+            ask()
