@@ -109,7 +109,7 @@ def read_gpu(path: Path) -> GPU:
     The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names
     a GPU of the catalogue whose figures hold for every key not given, those of `in_proportion` in proportion
     to what is given; no other is recomputed from another. Without ``name`` it is that of the file;
-    one that a GPU of the catalogue has is followed by ``(your own)``::
+    one that GPUs of the catalogue answer to is followed by ``(your own)``::
 
         name = "MI375X"
         based_on = "MI355X"
