@@ -291,6 +291,7 @@ def read_answers(path: Path) -> dict[str, Any] | None:
         numbers = [name for name in map(str, rows) if name not in labels]
         rows, _ = with_points(rows, numbers, str(path))
         rows[numbers] = rows[numbers].apply(pd.to_numeric, errors="coerce")
+        _check_ways(rows, str(path))
         return {"ways": rows}
     lost = (
         any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
@@ -298,6 +299,22 @@ def read_answers(path: Path) -> dict[str, Any] | None:
     if lost or {*ABOUT} <= names:
         return {"predictions": read_predictions(path)}
     return None
+
+
+def _check_ways(rows: pd.DataFrame, source: str) -> None:
+    """Refuse ways to serve with a level, or a figure that has an interval, that cannot be."""
+    possible = rows["level"].between(0, 1, inclusive="neither")
+    if not possible.all():
+        row = int((~possible).to_numpy().argmax()) + 1
+        raise DataError(f"row {row} has a level that cannot be", source=source)
+    for name in map(str, rows):
+        if f"{name}_lower" not in rows:
+            continue
+        for end in (name, f"{name}_lower", f"{name}_upper"):
+            wrong = rows[end].le(0) if end in rows else possible.eq(False)
+            if wrong.any():
+                row = int(wrong.to_numpy().argmax()) + 1
+                raise DataError(f"row {row} of column {end} is not above 0", source=source)
 
 
 def read_plain(path: Path) -> pd.DataFrame:

@@ -583,6 +583,11 @@ def _row(
     return {"what": what, "unit": unit, **sides, **asdict(difference), "apart": difference.apart}
 
 
+def _log_ratio(upper: float, lower: float) -> float:
+    """Return the logarithm of a ratio, which itself may be beyond all floats."""
+    return math.log(upper) - math.log(lower)
+
+
 def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     """Return the ends and the classes of two projections.
 
@@ -595,7 +600,7 @@ def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         interval = one["interval"]
         reach = 2 * float(ndtri((1 + interval["level"]) / 2))
         sources = {
-            row["name"]: math.log(row["high_us"] / row["low_us"]) / reach
+            row["name"]: _log_ratio(row["high_us"], row["low_us"]) / reach
             for row in interval["tornado"]
         }
         whole = (one["projected_us"], interval["lower_us"], interval["upper_us"])
@@ -657,7 +662,7 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         for each, level in ((one, first["level"]), (other, second["level"])):
             values.append((each["predicted"], each["lower"], each["upper"]))
             deviations = float(ndtri((1 + level) / 2))
-            whole = math.log(each["upper"] / each["lower"]) / (2 * deviations)
+            whole = _log_ratio(each["upper"], each["lower"]) / (2 * deviations)
             scale = whole / (math.hypot(*each["spreads"].values()) or 1.0)
             estimates.append(
                 Estimate(
@@ -802,7 +807,7 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
                 continue  # one has no such figure, as a cost without a price, or was saved without it
             reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
             sigmas = [
-                math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)
+                _log_ratio(one[2], one[1]) / reach for one, reach in zip(ends, reaches, strict=True)
             ]
             each = [
                 Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)

@@ -391,7 +391,8 @@ def estimated_difference(
     ratio = second.value / first.value
     reach = z * np.sqrt(plain)
     change = second.value - first.value
-    width = float(np.exp(z * np.sqrt(logs)))
+    with np.errstate(over="ignore"):  # an interval may have no end
+        width = float(np.exp(z * np.sqrt(logs)))
     together = 0.0
     if every:
         together = common / every

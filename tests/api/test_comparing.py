@@ -602,6 +602,47 @@ def _without(found: Any, place: tuple[Any, ...]) -> Any:
     return copy
 
 
+@pytest.mark.parametrize("value", [1e-320, 1e299])
+def test_ends_of_an_interval_may_be_as_far_apart_as_floats_are(
+    tmp_path: Path, value: float
+) -> None:
+    for name in ("project.json", "forecast.json"):
+        sound = json.loads(answers()[name])
+        (tmp_path / "first").mkdir(exist_ok=True)
+        (tmp_path / "first" / name).write_text(json.dumps(sound))
+        if name == "project.json":
+            sound["interval"]["tornado"][0]["high_us"] = value
+            sound["interval"]["tornado"][0]["low_us"] = 1e9
+        else:
+            sound["forecasts"][0] |= {"lower": 1e-320, "upper": value}
+        (tmp_path / name).write_text(json.dumps(sound))
+        found = fc.compare(tmp_path / "first" / name, tmp_path / name)
+        assert len(found.to_dict()["answers"]) == len(found.table)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("ttft_ms_lower", 0.0), ("tpot_ms", -1.0), ("joules_per_token_upper", 0.0), ("level", 1.0)],
+)
+def test_ways_to_serve_with_a_figure_that_cannot_be_are_refused(
+    tmp_path: Path, column: str, value: float
+) -> None:
+    ways = fc.forecast("llama-3.1-8b", gpu="MI300X", gpus=1, dtype="bf16", concurrency=4)
+    ways.save_table(tmp_path / "sound.csv")
+    ways.save(tmp_path / "sound.json")
+    table = pd.read_csv(tmp_path / "sound.csv")
+    assert column in table
+    table.assign(**{column: value}).to_csv(tmp_path / "wrong.csv", index=False)
+    with pytest.raises(DataError, match=r"row 1 (of column|has a level)"):
+        fc.compare(tmp_path / "sound.csv", tmp_path / "wrong.csv")
+    document = json.loads((tmp_path / "sound.json").read_text())
+    changed = document if column == "level" else document["best"][0]
+    changed[column] = value
+    (tmp_path / "wrong.json").write_text(json.dumps(document))
+    with pytest.raises(DataError, match="no answer that flopcast saved"):
+        fc.compare(tmp_path / "sound.json", tmp_path / "wrong.json")
+
+
 def test_projections_are_called_after_their_targets(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.json")
     for target in ("MI355X", "H200"):
