@@ -158,17 +158,21 @@ class Alike:
         import numpy as np
         import pandas as pd
 
-        codes = np.zeros(1, dtype=np.int64)
+        codes = first = np.zeros(1, dtype=np.int64)
         for values in self.differing.values():
             bits = values
             if values.dtype == np.float64:  # 0.0 and -0.0 are written otherwise
                 bits = values.view(np.int64)
+            if (bits == bits[first][codes]).all():  # it follows from those before
+                continue
             places, distinct = pd.factorize(bits)
             if 2 * len(distinct) > len(values):  # to find what is equal takes longer than the texts
                 each = [self.template % row for row in self._rows()]
                 return np.array(each, dtype=object), np.arange(len(each))
             codes = pd.factorize(codes * (len(distinct) + 1) + places)[0]
-        first = np.unique(codes, return_index=True)[1]
+            first = np.empty(codes.max() + 1, dtype=np.int64)
+            first[codes[::-1]] = np.arange(len(codes))[::-1]
+        codes = np.broadcast_to(codes, len(next(iter(self.differing.values()))))
         texts = [self.template % row for row in self.take(first)._rows()]
         return np.array(texts, dtype=object), codes
 

@@ -49,7 +49,7 @@ from ..settings import configured, spelt_out
 from ..staging import temporary_folder
 from ..table.conditions import MeasuredReading, Reading, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
-from ..table.problems import HOST, problem_keys, slower_kernels
+from ..table.problems import HOST, codes_of, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..values import Assigned
 from ..workers import one_thread, release_memory
@@ -424,10 +424,15 @@ def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
                 raise DataError(
                     f"cannot be written: {error.strerror or error}", source=str(folder)
                 ) from error
-        release_memory()
-        worked = _Worked(asked, survey, map(pd.read_feather, kept))
+        worked = _Worked(asked, survey, _stored(kept))
         write_batches(worked, out)
     return Prediction(worked.first, worked.report(batches.notes))
+
+
+def _stored(files: Sequence[Path]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of temporary files, once what the survey took is given back: threads take memory of their own."""
+    release_memory()
+    yield from map(pd.read_feather, files)
 
 
 class _Survey:
@@ -461,7 +466,9 @@ class _Survey:
             usable = self._asked.usable(rows)
             self._usable.append(usable.to_numpy())
             self._keys.append(problem_keys(rows[usable].reset_index(drop=True)))
-            self._times.append(rows["duration_us"][usable].to_numpy(dtype=float))
+            times = rows["duration_us"][usable]
+            # alone: as a part of its table it would keep all columns of numbers
+            self._times.append(times.to_numpy(dtype=float, copy=True))
         elif not self._recipe.comparison.is_many:
             self.others[""] += int(
                 (rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)).sum()
@@ -619,12 +626,22 @@ class _Worked:
         The parts are those of `TrainedModel.parts`.
         """
         model, metric = self._asked.model, self._asked.model.recipe.metric
-        usable = self._asked.usable(rows)
-        slower_rows = pd.Series(False if slower is None else slower[rows.index], rows.index)
-        answers = _predict_batch(self._asked, rows, usable, slower_rows)
-        answered = rows[answers["predicted"].notna() & answers.isna().any(axis=1)]
+        slower_rows = np.zeros(len(rows), dtype=bool)
+        if slower is not None:
+            slower_rows = slower[rows.index]
+        first, place = _distinct(rows, slower_rows)
+        asked_rows = rows
+        if len(first) < len(rows):
+            asked_rows = rows.iloc[first]
+        usable = self._asked.usable(asked_rows)
+        is_slower = pd.Series(slower_rows[first], asked_rows.index)
+        answers = _predict_batch(self._asked, asked_rows, usable, is_slower)
+        answered = asked_rows[answers["predicted"].notna() & answers.isna().any(axis=1)]
         lacking = model.unpublished(self._asked.of(answered))
-        parts = model.parts(rows, answers["basis"])
+        parts = model.parts(asked_rows, answers["basis"])
+        if len(first) < len(rows):
+            answers = answers.iloc[place].set_axis(rows.index)
+            parts = parts.iloc[place].reset_index(drop=True)
         names = {"reasons": "reason", **prediction_columns(metric)}
         worded = answers.drop(columns="cause").rename(columns=names)
         target = model.recipe.target.name
@@ -676,6 +693,38 @@ def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+_PLACES: Final = ("source", PLACE)
+"""Columns that say where a row stood: of it nothing else depends on them."""
+
+
+def _distinct(rows: pd.DataFrame, slower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of rows that differ in content, and the place among them of each row, (n_rows,).
+
+    All rows, where fewer than half repeat another: to ask for each is then as fast.
+    """
+    every = np.arange(len(rows))
+    content = rows.drop(columns=[name for name in _PLACES if name in rows])
+    numbers = [slower]
+    words = []
+    for name in content:
+        column = content[name]
+        if column.dtype == np.float64:
+            numbers.append(column.to_numpy().view(np.int64))  # 0.0 and -0.0 are not the same
+        elif pd.api.types.is_numeric_dtype(column):
+            numbers.append(column.to_numpy())
+        else:
+            words.append(column)
+    codes = codes_of(numbers)
+    if 2 * (codes.max(initial=-1) + 1) > len(rows):
+        return every, every
+    codes = codes_of([codes, *words])
+    if 2 * (codes.max(initial=-1) + 1) > len(rows):
+        return every, every
+    first = np.empty(codes.max(initial=-1) + 1, dtype=np.intp)
+    first[codes[::-1]] = every[::-1]
+    return first, codes
 
 
 def _predict_batch(
