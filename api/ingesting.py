@@ -280,7 +280,7 @@ def ingest_parts(
     with whole_folder(out) as folder:
         (folder / PARTS).mkdir()
         for number, (label, part) in enumerate(read_parts(paths, options=options)):
-            rows = totals.add(part)
+            rows = totals.count(part)
             if rows is not None:
                 table = pa.Table.from_pandas(in_order(rows), preserve_index=False)
                 write_table(

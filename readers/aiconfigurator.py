@@ -12,6 +12,7 @@ is not there is a table of unknown kind, and is named as that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -302,7 +304,11 @@ def _exchange(table: Columns) -> Rows:
 
 
 def _quantised(table: Columns) -> Rows:
-    fixed = {"dtype_a": "bf16", "dtype_out": table.format("quant_dtype"), "variant": "quantise"}
+    fixed = {
+        "dtype_a": "bf16",
+        "dtype_out": table.format("quant_dtype"),
+        "variant": "quantise",
+    }
     return table.numbers(rows="m", cols="k") | fixed
 
 
@@ -657,18 +663,17 @@ def survey(path: Path) -> Surveyed:
     kind = KINDS.get(name)
     origin, times = origin_of(table), _time(table, kind)
     micros = next(iter(times.values()))
-    sides = [origin[name] for name in ("device", "engine", "release")]
-    code = np.zeros(len(table), dtype=np.int64)
-    for codes, words in sides:
-        code = code * len(words) + codes
-    counts: dict[tuple[str, str, str], int] = {}
-    for value, count in zip(*np.unique(code, return_counts=True), strict=True):
-        rest, names = int(value), []
-        for _, words in reversed(sides):
-            rest, place = divmod(rest, len(words))
-            names.append(words[place])
-        key = (names[2], names[1], names[0])
-        counts[key] = counts.get(key, 0) + int(count) * len(times)
+    sides = {name: origin[name] for name in ("device", "engine", "release")}
+    places = pd.DataFrame({name: codes for name, (codes, _) in sides.items()})
+    counts = Counter[tuple[str, str, str]]()
+    sizes = places.groupby([*sides], as_index=False).size()
+    for device, engine, release, count in sizes.itertuples(index=False):
+        key = (
+            sides["device"][1][device],
+            sides["engine"][1][engine],
+            sides["release"][1][release],
+        )
+        counts[key] += int(count) * len(times)
     spikes, doubles, apart = _irregular(table, micros)
     zeros = int(sum((values <= 0).sum() for values in times.values()))
     return Surveyed(
@@ -695,27 +700,23 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
         if name in names and pc.count_distinct(table.table[name]).as_py() > 1
     ]
     along = changing[0] if changing else names[-1]
-    key = np.zeros(len(table), dtype=np.uint64)
-    for place, name in enumerate(one for one in names if one != along):
+    problems = pd.DataFrame(index=range(len(table)))
+    for name in names:
         column = table.table[name].combine_chunks()
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             column = column.dictionary_encode().indices
-        values = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(float)).view(np.uint64)
-        if len(values) and (values == values[0]).all():
-            continue
-        mixed = (key ^ values) + np.uint64(0x9E3779B97F4A7C15 + 2 * place)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        if name != along:
+            problems[name] = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(float))
+    key = pd.util.hash_pandas_object(problems, index=False).to_numpy()
     size = table.number(along) if changing else np.zeros(len(table))
     order = np.lexsort((size, key))
     key, size, time = key[order], size[order], micros[order]
     same = (key[1:] == key[:-1]) & (size[1:] == size[:-1])
     doubles = np.r_[same, False] | np.r_[False, same]
     first = np.flatnonzero(np.r_[True, ~same])
-    least, longest = (
-        function.reduceat(time, first) if len(time) else time
-        for function in (np.minimum, np.maximum)
-    )
+    least = longest = time
+    if len(time):
+        least, longest = np.minimum.reduceat(time, first), np.maximum.reduceat(time, first)
     several = np.diff(np.r_[first, len(time)]) > 1
     ratio = longest[several] / np.maximum(least[several], 1e-12)
     key, size, time = key[first], size[first], time[first]

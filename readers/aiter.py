@@ -115,7 +115,11 @@ class AiterReader(Reader):
         else:
             columns = _gemm(table, campaign_of(path), notes)
         columns["device"] = _devices(table, options, notes)
-        columns |= {"tuned": True, "campaign": campaign_of(path), LINE: pa.array(csv.lines)}
+        columns |= {
+            "tuned": True,
+            "campaign": campaign_of(path),
+            LINE: pa.array(csv.lines),
+        }
         if table.names >= _GROUPED:
             cells = _of_two_libraries(table, columns)
         else:
@@ -127,12 +131,10 @@ class AiterReader(Reader):
 
 def _cells(table: _Table, columns: dict[str, Any]) -> pa.Table:
     """Return the columns with the words shared by all rows repeated in every row."""
-    whole = {}
+    whole = columns.copy()
     for name, value in columns.items():
         if isinstance(value, str | bool):
             whole[name] = pa.repeat(value, table.rows)
-        else:
-            whole[name] = value
     return pa.table(whole)
 
 
@@ -168,7 +170,13 @@ class _Table:
             return pa.chunked_array([pa.repeat(default, self.rows)])
         return present
 
-    def says(self, name: str, word: str, then: str, otherwise: str) -> pa.ChunkedArray | str:
+    def says(
+        self,
+        name: str,
+        word: str,
+        then: str,
+        otherwise: str,
+    ) -> pa.ChunkedArray | str:
         """Return one of two words for each row, by whether a column has the word."""
         if name not in self.names:
             return otherwise
@@ -210,11 +218,7 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     family = _family(table, stem, notes)
     settings = _FAMILIES.get(family, _Family("", ""))
-    batched = bool(table.names & {"b", "g"})
-    if batched:
-        op = "batched_gemm"
-    else:
-        op = "gemm"
+    op = "batched_gemm" if table.names & {"b", "g"} else "gemm"
     return {
         "op": op,
         "family": table.says("bpreshuffle", "True", f"{family}_bpreshuffle", family),
@@ -238,21 +242,20 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     }
 
 
+def _stated(stem: str) -> _Family:
+    """Return the defaults of the family that the file's name says, empty where it says none."""
+    named = _FAMILY.search(stem)
+    return _FAMILIES.get(named[1] if named else "", _Family("", ""))
+
+
 def _family(table: _Table, stem: str, notes: list[Note]) -> str:
     """Return the library family: from the file's name, else from what most kernels are called."""
     if named := _FAMILY.search(stem):
         return named[1]
     called = table.get("kernelname", "kernelname1").to_pandas().str.extract(_FAMILY)[0].dropna()
     if called.empty:
-        notes.append(
-            Note(
-                remark(
-                    "gemm-family-unknown",
-                    "neither the file's name nor its kernels say the GEMM family: left empty",
-                ),
-                table.rows,
-            )
-        )
+        why = "neither the file's name nor its kernels say the GEMM family: left empty"
+        notes.append(Note(remark("gemm-family-unknown", why), table.rows))
         return ""
     family = str(called.mode()[0])
     text = f"the file's name says no GEMM family: {family} by the names of its kernels"
@@ -262,8 +265,7 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
 
 def _moe(table: _Table, stem: str) -> dict[str, Any]:
     """Return the columns of a fused or grouped mixture-of-experts table (both stages together)."""
-    named = _FAMILY.search(stem)
-    family = _FAMILIES.get(named[1] if named else "", _Family("", ""))
+    family = _stated(stem)
     exchanged = "comm_mode" in table.names
     if exchanged:
         kind = "mega_moe"
@@ -282,14 +284,9 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
         table.get("comm_mode"),
     )
     slices = np.nan_to_num(table.sizes("tp"), nan=1.0)
-    if exchanged:
-        scale_block: Any = family.scale_block
-    else:
+    scale_block: Any = family.scale_block
+    if not exchanged:
         scale_block = table.said(lambda name: str(_QUANTISATION.get(name, name)), scale)
-    if exchanged:
-        default = "1"
-    else:
-        default = ""
     return {
         "op": "moe",
         "family": table.said(lambda name: f"{kind}_{name.replace('no', '')}".rstrip("_"), scale),
@@ -302,7 +299,7 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
         "tp": pa.array(slices),
         "experts": table["expert"],
         "topk": table["topk"],
-        "gated": table.get("use_g1u1", default=default),
+        "gated": table.get("use_g1u1", default="1" if exchanged else ""),
         "scale_block": scale_block,
         "dtype_a": table.get("q_dtype_a", "dtype", default=family.dtype),
         "dtype_b": table.get("q_dtype_w", "dtype", default=family.dtype_b),
@@ -310,7 +307,12 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
     }
 
 
-def _moe_variant(activation: str, weighted: str, tag: str, exchange: str) -> str:
+def _moe_variant(
+    activation: str,
+    weighted: str,
+    tag: str,
+    exchange: str,
+) -> str:
     """Return the activation, whether the first stage applies the weights, AITER's tag, and the exchange."""
     words = (
         activation.removeprefix("ActivationType.").lower(),
@@ -375,11 +377,6 @@ def _steps(table: _Table) -> dict[str, Any]:
 
 def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
     """Return the columns of a table of forward convolutions, whose outputs follow from the rest."""
-    named = _FAMILY.search(stem)
-    if named and named[1] in _FAMILIES:
-        dtype_a = _FAMILIES[named[1]].dtype
-    else:
-        dtype_a = ""
     columns: dict[str, Any] = {
         "op": "conv",
         "direction": "F",
@@ -391,21 +388,22 @@ def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
         "in_channels": table.get("c"),
         "out_channels": table.get("k"),
         "groups": table.get("groups", default="1"),
-        "dtype_a": dtype_a,
+        "dtype_a": _stated(stem).dtype,
     }
-    for axis, size, filters in (("d", "d", "kt"), ("h", "h", "kh"), ("w", "w", "kw")):
-        side, taps = table.sizes(size), table.sizes(filters)
+    for axis, filters in (("d", "kt"), ("h", "kh"), ("w", "kw")):
+        side, taps = table.sizes(axis), table.sizes(filters)
         pad, stride, dilation = (table.sizes(f"{name}_{axis}") for name in ("pad", "stride", "dil"))
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.floor((side + 2 * pad - dilation * (taps - 1) - 1) / stride) + 1
-        for name, values in (
-            ("in", side),
-            ("fil", taps),
-            ("pad", pad),
-            ("stride", stride),
-            ("dil", dilation),
-            ("out", out),
-        ):
+        sizes = {
+            "in": side,
+            "fil": taps,
+            "pad": pad,
+            "stride": stride,
+            "dil": dilation,
+            "out": out,
+        }
+        for name, values in sizes.items():
             columns[f"{name}_{axis}"] = pa.array(values, from_pandas=True)
     return columns
 
@@ -420,7 +418,7 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
         zip(
             different,
             counts,
-            range(len(different)),
+            range(len(counts)),
             strict=True,
         )
     ):

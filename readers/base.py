@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,13 +70,11 @@ def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
     """
     concerned = [counted(rows, "row")] if rows else []
     concerned += [few(files, 3)] if files else []
+    text = note.text
     if concerned:
-        text = f"{note.text} ({' in '.join(concerned)})"
-    else:
-        text = note.text
-    return Remark(
-        note.code, (*note.items, ("rows", rows), ("files", tuple(files))), text, note.text
-    )
+        text += f" ({' in '.join(concerned)})"
+    items = (*note.items, ("rows", rows), ("files", tuple(files)))
+    return Remark(note.code, items, text, note.text)
 
 
 def without(note: Remark, *names: str) -> Remark:
@@ -115,11 +114,10 @@ class Options:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions on rows: the operator first, then the user's others, and the devices."""
+        asked = sorted(self.where, key=lambda one: one.column != "op")
         if self.devices:
-            devices = (Condition("device", tuple(self.devices)),)
-        else:
-            devices = ()
-        return (*sorted(self.where, key=lambda one: one.column != "op"), *devices)
+            asked.append(Condition("device", tuple(self.devices)))
+        return tuple(asked)
 
     @property
     def table_bytes(self) -> int:
@@ -329,6 +327,11 @@ def readers() -> Iterator[Reader | TraceReader]:
         _READERS,
         key=lambda reader: (isinstance(reader, Reader) and reader.fallback, reader.name.casefold()),
     )
+
+
+def is_json(head: bytes) -> bool:
+    """Return whether the beginning of a file is that of an object or a list of JSON."""
+    return head.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
 def detect(path: Path, head: bytes) -> Reader | TraceReader | None:

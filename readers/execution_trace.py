@@ -91,7 +91,11 @@ _STATED = ("collective_bytes", "elements", "dtype", "on_cpu")
 
 
 def trace_of(
-    schema: str, pid: int | None, time: str, nodes: Sequence[Node], source: str
+    schema: str,
+    pid: int | None,
+    time: str,
+    nodes: Sequence[Node],
+    source: str,
 ) -> ExecutionTrace:
     """Return the execution trace of these nodes.
 
@@ -169,7 +173,10 @@ _NONE = "<None>"
 
 
 def op_inputs(
-    values: Sequence[Any], shapes: Sequence[Any], types: Sequence[Any], strides: Sequence[Any] = ()
+    values: Sequence[Any],
+    shapes: Sequence[Any],
+    types: Sequence[Any],
+    strides: Sequence[Any] = (),
 ) -> str | None:
     """Return the JSON text of the dispatch table's `op_inputs`: lists "dims", "types", "strides" and "values".
 

@@ -192,7 +192,12 @@ def _reading(path: Path) -> Generator[None]:
         raise DataError(f"cannot be read ({error})", source=str(path)) from error
 
 
-def check_size(size: int, max_bytes: int, path: Path, packed: int | None = None) -> None:
+def check_size(
+    size: int,
+    max_bytes: int,
+    path: Path,
+    packed: int | None = None,
+) -> None:
     """Refuse a file that is larger than allowed once decompressed; under the default limit, also a bomb.
 
     `packed` is its size as it lies there, where it is compressed.
@@ -281,7 +286,12 @@ def parse_csv(content_text: str, source: str, before: int = 0) -> Csv:
     )
 
 
-def _even_csv(content_text: str, first: str, delimiter: str, before: int) -> Csv | None:
+def _even_csv(
+    content_text: str,
+    first: str,
+    delimiter: str,
+    before: int,
+) -> Csv | None:
     """Return the same as `_uneven_csv`, many times as fast; None where Arrow might split differently.
 
     That is where lines differ in their number of fields, end otherwise than in newlines, or are
@@ -356,7 +366,12 @@ def even_lines(
     return table, lines[filled], broken
 
 
-def _uneven_csv(content_text: str, delimiter: str, source: str, before: int) -> Csv:
+def _uneven_csv(
+    content_text: str,
+    delimiter: str,
+    source: str,
+    before: int,
+) -> Csv:
     reader = csv.reader(io.StringIO(content_text, newline=None), delimiter=delimiter)
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -481,7 +496,11 @@ def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
 
 
 def whole_table(
-    file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES, *, once: bool = False
+    file: pq.ParquetFile,
+    path: Path,
+    max_bytes: int = TABLE_BYTES,
+    *,
+    once: bool = False,
 ) -> pa.Table:
     """Return the table of an open file; a DataError where its cells take more than `max_bytes`.
 

@@ -81,10 +81,7 @@ class HipblasltReader(Reader):
     """Timings that hipblaslt-bench and its kin print, one row each, anywhere in a log."""
 
     name = "hipblaslt-bench log"
-
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise a header with the transpositions first and a time in `us`."""
-        return _TIMED.search(head) is not None
+    mark = _TIMED
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each timing; grouped GEMM and lines that do not fit their header are refused."""
@@ -153,7 +150,11 @@ class _Log:
         self._after_winner = False
         self._seen.add(line)
         values = line.split(",")
-        row: dict[str, str | int] = {LINE: number, DEFECT: "", DEFECT_DETAIL: ""}
+        row: dict[str, str | int] = {
+            LINE: number,
+            DEFECT: "",
+            DEFECT_DETAIL: "",
+        }
         if len(values) == len(self._names):
             row.update(self._stated)
             row.update(zip(self._names, (value.strip() for value in values), strict=True))
@@ -211,7 +212,11 @@ def _stated_types(command: str) -> dict[str, str]:
 
 def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     blas = pd.DataFrame(
-        {"M": text_column(given, "m"), "N": text_column(given, "n"), "K": text_column(given, "k")}
+        {
+            "M": text_column(given, "m"),
+            "N": text_column(given, "n"),
+            "K": text_column(given, "k"),
+        }
         | {
             "trans_a": text_column(given, "transa").str.lower(),
             "trans_b": text_column(given, "transb").str.lower(),

@@ -26,7 +26,7 @@ from typing import Final
 
 from ..errors import DataError
 from ..operators.work import canonical_dtype
-from .base import LINE, Options, register
+from .base import LINE, Options, is_json, register
 from .files import short_lines
 from .labels import TIME_UNITS
 from .records import Records, Row, refused
@@ -54,11 +54,12 @@ class InductorAutotuneReader(Records):
     """Logs in which Inductor printed its choices."""
 
     name = "Inductor autotune log"
+    mark = _SNIFF
     nothing = "holds no timed choice of Inductor"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the title of a product that is tuned."""
-        return head.lstrip()[:1] not in (b"{", b"[") and _SNIFF.search(head) is not None
+        return not is_json(head) and super().sniff(path, head)
 
     def rows(self, path: Path, options: Options) -> Iterator[Row]:
         """Yield a row for each choice of each product."""

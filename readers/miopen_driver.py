@@ -83,7 +83,14 @@ class MiopenDriverReader(Records):
                 solver = algorithm["solver"]
             elif timing := _TIME.search(line):
                 row = _row(problem, timing["what"], timing["time"])
-                rows.append(row | {"device": device, "kernel": solver, LINE: line_number})
+                rows.append(
+                    row
+                    | {
+                        "device": device,
+                        "kernel": solver,
+                        LINE: line_number,
+                    }
+                )
             elif _STATS in line and rows:
                 cells = [cell.strip() for cell in line.partition(_STATS)[2].split(",")]
                 if cells[0] == "name":
@@ -109,7 +116,11 @@ def _problem(typed: list[str]) -> Row:
     mode = stated.get("mode", "conv")
     if mode != "conv" or stated.get("pad_mode", "default") != "default":
         return refused("unknown-parameters", f"{mode} {stated.get('pad_mode', '')}".strip())
-    fixed = {"op": "conv", "dtype_a": _FORMATS[driver], "layout": stated.get("in_layout", "")}
+    fixed = {
+        "op": "conv",
+        "dtype_a": _FORMATS[driver],
+        "layout": stated.get("in_layout", ""),
+    }
     return _sizes(stated) | fixed
 
 

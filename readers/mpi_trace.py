@@ -155,7 +155,12 @@ def _time_independent(text: str) -> MpiTrace:
     return trace
 
 
-def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None:
+def _action(
+    name: str,
+    words: list[str],
+    ranks: int,
+    size: int,
+) -> Action | None:
     """Return an action of SimGrid; None for one that takes no time here."""
     if name == "compute":
         return Action(COMPUTE, amount=_number(words[0]))

@@ -25,6 +25,7 @@ import codecs
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ import pandas as pd
 from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
-from ..traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
+from ..traces.dispatches import KERNEL, Finding, Trace, dispatch_table, findings_on, in_order
 from .base import GRID_NOT_RECORDED, LINE, DataFile, Options, TraceReader, register
 from .files import Csv, content, parse_csv
 from .labels import device_named, device_of, microseconds
@@ -246,7 +247,13 @@ def _details(table: pd.DataFrame, foreign: int) -> Launches:
     codes, _ = pd.factorize(key)
     identity = _identity(table[~pd.Series(codes, index=table.index).duplicated()])
     values, unreadable = _numbers(table["Metric Value"].to_numpy())
-    rows = pd.DataFrame({"launch": codes, "name": table["Metric Name"].to_numpy(), "value": values})
+    rows = pd.DataFrame(
+        {
+            "launch": codes,
+            "name": table["Metric Name"].to_numpy(),
+            "value": values,
+        }
+    )
     rows["section"] = _column(table, "Section Name").to_numpy()
     rows["unit"], rows["factor"] = _units(table["Metric Unit"])
     rows = rows[rows["name"].ne("") & rows["value"].notna()]
@@ -321,11 +328,9 @@ def _column(table: pd.DataFrame, name: str) -> pd.Series:
 
 def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
     """Return the base unit of each printed unit, and the factor to it."""
-    codes, words = pd.factorize(printed)
-    bases = [base_unit(str(word)) for word in words]
-    return [bases[code][0] for code in codes], np.array(
-        [bases[code][1] for code in codes], dtype=float
-    )
+    units = {word: base_unit(str(word)) for word in printed.unique()}
+    bases = [units[word] for word in printed]
+    return [base for base, _ in bases], np.array([factor for _, factor in bases], dtype=float)
 
 
 def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
@@ -335,18 +340,9 @@ def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
     # Without the values of single units: "12 (4; 8)", of `--print-metric-instances values`.
     plain = [word.partition(" (")[0].rstrip() if word.endswith(")") else word for word in stripped]
     mark = decimal_mark(plain)
-    numbers = [parsed(word, mark) for word in plain]
-    odd = np.array(
-        [
-            n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w))
-            for n, w in zip(numbers, plain, strict=True)
-        ],
-        bool,
-    )
-    values = np.array([np.nan if number is None else number for number in numbers], dtype=float)
-    if not len(codes):
-        return np.empty(0), 0
-    return values[codes], int(odd[codes].sum())
+    values = np.array([parsed(word, mark) for word in plain], dtype=float)[codes]
+    looks = np.array([bool(_LOOKS_LIKE_A_NUMBER.match(word)) for word in plain], dtype=bool)[codes]
+    return values, int((np.isnan(values) & looks).sum())
 
 
 _HEADER = re.compile(
@@ -396,14 +392,8 @@ class NcuReader(TraceReader):
         if header[0].rstrip().endswith('"') and last.startswith('"') and not last.endswith('"'):
             body = body.removesuffix(last)
             place = f"{file.label}:{before + body.count(chr(10)) + 1}"
-            findings.append(
-                Finding(
-                    remark("truncated", "the file ends within a line, which is left out"),
-                    "error",
-                    1,
-                    source=place,
-                )
-            )
+            why = "the file ends within a line, which is left out"
+            findings += findings_on(1, "truncated", why, "error", place)
         launches_read = launches(parse_csv(body, file.label, before), file.label)
         duration, notes = _durations(launches_read, file.label)
         findings += _findings(launches_read, duration, file.label)
@@ -414,11 +404,8 @@ class NcuReader(TraceReader):
         nanoseconds = np.rint(duration[timed]).astype(np.int64)
         if float(np.abs(duration[timed]).sum()) >= _LONGEST_NS:
             raise DataError("durations of centuries: the file is damaged", source=file.label)
-        registers = next((name for name in _REGISTERS if name in metrics), None)
-        if registers:
-            vgpr = _integers(metrics[registers])
-        else:
-            vgpr = None
+        registers = next((name for name in _REGISTERS if name in metrics), "")
+        vgpr = _integers(metrics[registers]) if registers else None
         columns = {
             "kind": KERNEL,
             "device": pd.Categorical(device[timed]),
@@ -433,18 +420,11 @@ class NcuReader(TraceReader):
             "lds_bytes": _shared_memory(launches_read, metrics),
             "source": f"{file.label}:" + identity[LINE].astype(str),
         }
-        for side, cells, metric in (
-            ("grid", "Grid Size", "grid_dim"),
-            ("block", "Block Size", "block_dim"),
-        ):
-            columns |= _sizes(side, identity[cells], metrics, metric)
-        if len(identity) and pd.DataFrame(
-            {axis: columns[f"grid_{axis}"] for axis in "xyz"}
-        ).isna().all(axis=None):
+        grids = _sizes("grid", identity["Grid Size"], metrics)
+        columns |= grids | _sizes("block", identity["Block Size"], metrics)
+        if len(identity) and pd.DataFrame(grids).isna().all(axis=None):
             text = "no launch has its grid: profile with --section LaunchStats, or --set full"
-            findings.append(
-                Finding(remark(GRID_NOT_RECORDED, text, by="ncu"), "warning", len(identity))
-            )
+            findings += findings_on(len(identity), GRID_NOT_RECORDED, text, by="ncu")
         counters = {
             COUNTER + name: values
             for name, values in metrics.items()
@@ -463,21 +443,17 @@ def _decoded(raw: bytes) -> str:
 
 def _durations(launched: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     """Return the nanoseconds of each launch, NaN where none were measured, and remarks."""
-    present = []
-    for plain in _DURATIONS:
-        for heading in (plain, f"{plain} [ns]"):
-            if heading in launched.metrics:
-                present.append(heading)
+    headings = product(_DURATIONS, ("", " [ns]"))
+    present = [name for name in map("".join, headings) if name in launched.metrics]
     timed = [name for name in present if launched.units[name][0] == "ns"]
     if not len(launched.identity):
         return np.empty(0), [
             remark("no-launches", "no launches: the application ran no kernel under the profiler")
         ]
     if not timed:
+        wrong = ""
         if present:
             wrong = f" (unit of {present[0]}: {launched.units[present[0]][0] or 'none'})"
-        else:
-            wrong = ""
         text = (
             f"no duration{wrong}: profile with --section SpeedOfLight or --metrics "
             "gpu__time_duration.sum"
@@ -500,67 +476,40 @@ def _durations(launched: Launches, source: str) -> tuple[np.ndarray, list[Remark
 def _findings(launched: Launches, duration: np.ndarray, source: str) -> list[Finding]:
     untimed = np.isnan(duration)
     kept = int((~untimed).sum())
-    findings = []
-    if kept:
-        text = (
-            "durations by ncu: clocks locked to base and caches flushed (unless --clock-control "
-            "none, "
-            "--cache-control none): do not mix them with the times of a trace"
-        )
-        findings.append(
-            Finding(
-                remark("locked-clocks", text),
-                "warning",
-                kept,
-                1.0,
-                source,
-            )
-        )
+    locked = (
+        "durations by ncu: clocks locked to base and caches flushed (unless --clock-control none, "
+        "--cache-control none): do not mix them with the times of a trace"
+    )
+    untold = "launches without a duration are left out"
+    foreign = "lines within the table that belong to no launch are skipped"
     unreadable = "values that are no numbers in this locale are left out"
     repeated = "metrics that a launch has twice with different values: the first is kept"
-    counts: tuple[tuple[Remark, Severity, int], ...] = (
-        (
-            remark("no-duration", "launches without a duration are left out"),
-            "warning",
+    return [
+        *findings_on(kept, "locked-clocks", locked, "warning", source, 1.0),
+        *findings_on(
             int(untimed.sum()),
+            "no-duration",
+            untold,
+            "warning",
+            source,
         ),
-        (
-            remark("foreign-lines", "lines within the table that belong to no launch are skipped"),
-            "info",
-            launched.foreign,
-        ),
-        (remark("unreadable-values", unreadable), "warning", launched.unreadable),
-        (remark("repeated-metrics", repeated), "warning", launched.repeated),
-    )
-    findings += [
-        Finding(what, severity, count, source=source) for what, severity, count in counts if count
+        *findings_on(launched.foreign, "foreign-lines", foreign, "info", source),
+        *findings_on(launched.unreadable, "unreadable-values", unreadable, "warning", source),
+        *findings_on(launched.repeated, "repeated-metrics", repeated, "warning", source),
     ]
-    return findings
 
 
 def _devices(launched: Launches) -> tuple[np.ndarray, list[Remark]]:
     """Return the device of each launch, by its name or by its compute capability and multiprocessors, and remarks."""
-    counted = next(
-        (launched.metrics[name] for name in _MULTIPROCESSORS if name in launched.metrics), None
-    )
-    if counted is None:
-        sizes = [0] * len(launched.identity)
-    else:
-        sizes = _integers(counted).fillna(0)
-    keys = list(
-        zip(
-            launched.identity[DISPLAY_NAME],
-            launched.identity["CC"],
-            sizes,
-            strict=True,
-        )
-    )
-    names: dict[tuple[str, str, int], str] = {}
-    notes: dict[Remark, None] = {}
-    for key in dict.fromkeys(keys):
-        names[key], assumption = _device(*key)
-        notes.update({assumption: None} if assumption else {})
-    return np.array([names[key] for key in keys], dtype=object), list(notes)
+    identity = launched.identity[[DISPLAY_NAME, "CC"]].assign(sizes=0)
+    for name in _MULTIPROCESSORS:
+        if name in launched.metrics:
+            identity["sizes"] = _integers(launched.metrics[name]).fillna(0)
+            break
+    keys = list(identity.itertuples(index=False, name=None))
+    devices = {key: _device(*key) for key in dict.fromkeys(keys)}
+    notes = dict.fromkeys(assumption for _, assumption in devices.values() if assumption)
+    return np.array([devices[key][0] for key in keys], dtype=object), list(notes)
 
 
 def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Remark | None]:
@@ -578,18 +527,16 @@ def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Rema
     return name, assumption
 
 
-def _sizes(
-    side: str, cells: pd.Series, metrics: dict[str, np.ndarray], metric: str
-) -> dict[str, pd.Series]:
+def _sizes(side: str, cells: pd.Series, metrics: dict[str, np.ndarray]) -> dict[str, pd.Series]:
     """Return the three columns of a grid or block, from its cell "(x, y, z)", else from the metrics of the launch."""
     parts = cells.str.extract(_SIZE)
     columns = {}
-    for axis, position in zip("xyz", range(3), strict=True):
-        measured = metrics.get(f"launch__{metric}_{axis}")
+    for position, axis in enumerate("xyz"):
         column = _whole(parts[position])
-        columns[f"{side}_{axis}"] = (
-            column if measured is None else column.fillna(_integers(measured))
-        )
+        measured = metrics.get(f"launch__{side}_dim_{axis}")
+        if measured is not None:
+            column = column.fillna(_integers(measured))
+        columns[f"{side}_{axis}"] = column
     return columns
 
 

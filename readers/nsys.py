@@ -39,12 +39,12 @@ import pandas as pd
 from ..errors import DataError
 from ..remarks import Remark, remark
 from ..traces.dispatches import (
-    COLUMNS,
     KERNEL,
     MEMCPY,
     MEMSET,
     Finding,
     Trace,
+    columns_of,
     dispatch_table,
     findings_on,
     in_order,
@@ -90,34 +90,9 @@ class NsysReader(TraceReader):
         """Return the kernels, copies and fills; `source` numbers the rows of the table of their kind."""
         [file] = files
         with opened(file, options) as database:
-            kernels, moved = _kernels(database), ("start", "end", *_WHERE, "bytes")
-            needed = ("start", "end", "deviceId")
-            copies = database.read(
-                f"{_ACTIVITY}MEMCPY", integers=(*moved, "copyKind"), required=needed
-            )
-            ways = copies["copyKind"].map(_DIRECTIONS).fillna("unknown").astype(object)
-            fills = database.read(f"{_ACTIVITY}MEMSET", integers=moved, required=needed)
-            parts = [
-                kernels,
-                copies.assign(kind=MEMCPY, name=ways),
-                fills.assign(kind=MEMSET, name="memset"),
-            ]
+            parts = [_kernels(database), *_moves(database)]
             parts = [part for part in parts if len(part)] or parts[:1]
-            # Of each activity its process, and whether the API call that caused it is recorded.
-            activities = pd.concat(parts, ignore_index=True)
-            calls = pd.concat(
-                [database.read(table, integers=("globalTid", "correlationId")) for table in _CALLS]
-            )
-            calls = pd.DataFrame(
-                {"owner": calls["globalTid"] // _PROCESS, "correlationId": calls["correlationId"]}
-            )
-            activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
-            by_owner = calls["owner"].notna().any() and activities["owner"].notna().any()
-            key = ["owner", "correlationId"] if by_owner else ["correlationId"]
-            has_call = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
-            activities = activities.assign(
-                linked=has_call.to_numpy(), process=activities["owner"] % _PROCESS
-            )
+            activities = _with_calls(pd.concat(parts, ignore_index=True), database)
             findings = unfinished(file)
             notes: list[Remark] = []
             activities, untimed = timed(activities, file.label)
@@ -143,10 +118,37 @@ class NsysReader(TraceReader):
                 notes.append(remark("unnamed-gpus", text))
         named = {"deviceId": "gpu", "streamId": "stream", "correlationId": "correlation"}
         named |= {name: f"{name[:-1]}_{name[-1].lower()}" for name in _DIMENSIONS}
-        table = activities.rename(columns=named)
-        columns = {str(name): table[name] for name in table if name in COLUMNS}
+        columns = columns_of(activities.rename(columns=named))
         columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
         return Trace(in_order(dispatch_table(columns)), findings=findings, notes=notes)
+
+
+def _moves(database: Database) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return copies and fills."""
+    columns, needed = ("start", "end", *_WHERE, "bytes"), ("start", "end", "deviceId")
+    copies = database.read(
+        f"{_ACTIVITY}MEMCPY",
+        integers=(*columns, "copyKind"),
+        required=needed,
+    )
+    ways = copies["copyKind"].map(_DIRECTIONS).fillna("unknown").astype(object)
+    fills = database.read(f"{_ACTIVITY}MEMSET", integers=columns, required=needed)
+    return copies.assign(kind=MEMCPY, name=ways), fills.assign(kind=MEMSET, name="memset")
+
+
+def _with_calls(activities: pd.DataFrame, database: Database) -> pd.DataFrame:
+    """Return the activities with the process of each, and whether the API call that caused it is recorded."""
+    read = [database.read(table, integers=("globalTid", "correlationId")) for table in _CALLS]
+    calls = pd.concat(read)
+    calls["owner"] = calls["globalTid"] // _PROCESS
+    activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
+    by_owner = calls["owner"].notna().any() and activities["owner"].notna().any()
+    key = ["owner", "correlationId"] if by_owner else ["correlationId"]
+    called = joined(activities[key], calls[key].assign(called=True), key)["called"]
+    return activities.assign(
+        linked=called.notna().to_numpy(),
+        process=activities["owner"] % _PROCESS,
+    )
 
 
 def _kernels(database: Database) -> pd.DataFrame:
@@ -162,10 +164,9 @@ def _kernels(database: Database) -> pd.DataFrame:
     )
     names = pd.Series("", index=kernels.index, dtype=object)
     for column in _NAMES:
-        names_of_strings = joined(
-            kernels[[column]], strings.rename(columns={"id": column}), [column]
-        )["value"]
-        names = names.where(names != "", names_of_strings.fillna(""))
+        numbered = strings.rename(columns={"id": column})
+        words = joined(kernels[[column]], numbered, [column])["value"]
+        names = names.where(names != "", words.fillna(""))
     return kernels.assign(
         kind=KERNEL,
         name=names,
@@ -176,7 +177,11 @@ def _kernels(database: Database) -> pd.DataFrame:
 
 
 def _devices(
-    database: Database, ids: pd.Series, file: DataFile, findings: list[Finding], notes: list[Remark]
+    database: Database,
+    ids: pd.Series,
+    file: DataFile,
+    findings: list[Finding],
+    notes: list[Remark],
 ) -> pd.Series:
     """Return the device of each activity under the catalogue's name."""
     gpus = database.read("TARGET_INFO_GPU", integers=("id", "cuDevice", "smCount"), words=("name",))
@@ -204,7 +209,6 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
     inside = float((graphs["end"] - graphs["start"]).clip(lower=0).astype("Float64").sum())
     outside = float(activities["duration_ns"].clip(lower=0).astype("float64").sum())
     share = inside / (inside + outside) if inside > 0 else None
-    where = f"{file.label}, {_ACTIVITY}GRAPH_TRACE"
     text = (
         "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; "
         "profile with --cuda-graph-trace=node"
@@ -214,7 +218,7 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
         "graph-as-a-whole",
         text,
         "warning",
-        where,
+        f"{file.label}, {_ACTIVITY}GRAPH_TRACE",
         share,
     )
 
@@ -330,14 +334,8 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     timed = (start.notna() & duration.notna()).to_numpy(dtype=bool)
     timed_columns = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
     codes, distinct = pd.factorize(timed_columns["Name"])
-    kinds, names = list[str](), list[str]()
-    for word in map(str, distinct):
-        if match := _COPY.match(word):
-            kinds.append(MEMCPY if match["kind"] == "cpy" else MEMSET)
-            names.append(_WAYS.get(match["way"], match["way"]))
-        else:
-            kinds.append(KERNEL)
-            names.append(word)
+    named = [_kind_and_name(str(word)) for word in distinct]
+    kinds, names = np.array(named, dtype=object).reshape(-1, 2)[codes].T
     shared = None  # printed in MB it is too coarse
     if units.get("StcSMem") == units.get("DymSMem") == "B":
         shared = _whole(timed_columns["StcSMem"]).add(_whole(timed_columns["DymSMem"]))
@@ -345,14 +343,14 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     words = devices["name"].fillna(timed_columns["Device"])
     table = dispatch_table(
         {
-            "kind": pd.Categorical(np.array(kinds, dtype=object)[codes]),
+            "kind": pd.Categorical(kinds),
             "device": pd.Categorical(
                 words.map({word: canonical_device(word)[0] for word in words.unique()})
             ),
             "gpu": _whole(devices["ordinal"]),
             "stream": _column(timed_columns, "Strm"),
             "correlation": _column(timed_columns, "CorrId"),
-            "name": pd.Categorical(pd.Series(np.array(names, dtype=object)[codes])),
+            "name": pd.Categorical(names),
             "start_ns": start[timed].to_numpy(dtype=np.int64),
             "duration_ns": duration[timed].to_numpy(dtype=np.int64),
             "vgpr": _column(timed_columns, "Reg/Trd"),
@@ -370,6 +368,15 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
         "lines of the trace without a start and a duration, or with too many fields, are left out"
     )
     return table, findings_on(unfit, "unreadable-lines", text, "warning", source)
+
+
+def _kind_and_name(word: str) -> tuple[str, str]:
+    """Return the kind of an activity, and its name: of a copy its direction."""
+    match = _COPY.match(word)
+    if match is None:
+        return KERNEL, word
+    kind = MEMCPY if match["kind"] == "cpy" else MEMSET
+    return kind, _WAYS.get(match["way"], match["way"])
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:

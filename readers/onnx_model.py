@@ -115,7 +115,12 @@ def _onnx() -> Any:
         ) from error
 
 
-def _settle(graph: Any, weights: set[str], dims: dict[str, int], path: Path) -> None:
+def _settle(
+    graph: Any,
+    weights: set[str],
+    dims: dict[str, int],
+    path: Path,
+) -> None:
     """Put the stated sizes in the place of the free ones."""
     free: dict[str, None] = {}
     for value in graph.input:

@@ -47,7 +47,14 @@ class OnnxRuntimeReader(Records):
             if not isinstance(arguments, Mapping):
                 arguments = {}
             if event.get("cat") == "Node" and name.endswith("_kernel_time"):
-                rows.append(_node(arguments) | {LINE: line, "duration_us": 0.0, "kernel": ""})
+                rows.append(
+                    _node(arguments)
+                    | {
+                        LINE: line,
+                        "duration_us": 0.0,
+                        "kernel": "",
+                    }
+                )
             elif event.get("cat") == "Kernel" and rows:
                 row = rows[-1]
                 row["duration_us"] += number(event.get("dur")) or 0.0

@@ -32,9 +32,8 @@ from ..table.irregular import Settled, without_repeats
 from ..table.measurements import MEASURED, REFUSED, fill_text, judge
 from ..table.physics import check_keep, hold, other_units
 from ..table.problems import problem_hashes
-from ..traces.summary import Overview
 from . import reading
-from .base import LINE, ORDER, TABLE_BYTES, FileRead, Options, of_rows, without
+from .base import LINE, ORDER, TABLE_BYTES, Options, without
 from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
 from .tidy import TidyParquetReader, is_quantity
@@ -106,21 +105,17 @@ def _part(source: reading.Source, options: Options, where: Where) -> reading.Mea
         )
 
 
-@dataclass
-class Totals:
+class Totals(reading.Account):
     """The totals of data read in parts: as in `Measurements`, with rejected rows counted by reason."""
 
-    rows: int = 0
-    traces: list[Overview] = field(default_factory=list)
-    rejected: Counter[str] = field(default_factory=Counter)
-    unreadable: list[str] = field(default_factory=list)
-    files: list[FileRead] = field(default_factory=list)
-    above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
-    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
-    _notes: dict[Remark, tuple[int, dict[str, None]]] = field(default_factory=dict)
-    _others: dict[Remark, None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+        self.rejected = Counter[str]()
+        self.above_peak = self.examples = pd.DataFrame()
+        self._others: dict[Remark, None] = {}
 
-    def add(self, part: reading.Measurements | reading.TraceFailure) -> pd.DataFrame | None:
+    def count(self, part: reading.Measurements | reading.TraceFailure) -> pd.DataFrame | None:
         """Count a part and return its rows; None where it has none."""
         if isinstance(part, reading.TraceFailure):
             if isinstance(part.error, NoMeasurementsError):
@@ -135,7 +130,7 @@ class Totals:
         self._remark(part.notes)
         above = pd.concat([self.above_peak, part.above_peak], ignore_index=True)
         if len(above):
-            self.above_peak = _worst_first(above).head(_WORST)
+            self.above_peak = reading.worst_first(above).head(_WORST)
         quoted = pd.concat([self.examples, part.examples], ignore_index=True)
         self.examples = reading.first_of_each(quoted)
         return part.frame if len(part.frame) else None
@@ -145,25 +140,14 @@ class Totals:
             if "rows" not in note.values:
                 self._others[note] = None
                 continue
-            plain = without(note, "rows", "files")
-            rows, files = self._notes.get(plain, (0, {}))
-            more = dict.fromkeys(note.values.get("files", ()))
-            self._notes[plain] = rows + note.values["rows"], files | more
+            plain, files = without(note, "rows", "files"), note.values.get("files", ())
+            self.add(plain, note.values["rows"], *files[:1])
+            for file in files:
+                self.add(plain, 0, file)
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark once, with its rows and files."""
-        notes = [of_rows(one, rows, tuple(files)) for one, (rows, files) in self._notes.items()]
-        return (*notes, *self._others)
-
-
-def _worst_first(above: pd.DataFrame) -> pd.DataFrame:
-    """Return rows above a peak, the furthest above it first."""
-    return above.sort_values(
-        "share",
-        ascending=False,
-        kind="stable",
-        ignore_index=True,
-    )
+        return (*super().notes(), *self._others)
 
 
 def read_dataset(
@@ -186,7 +170,7 @@ def read_dataset(
     with temporary_folder() as folder:
         spill = _Spill(folder)
         for _, part in read_parts(places, options=options, where=where):
-            frame = totals.add(part)
+            frame = totals.count(part)
             if isinstance(part, reading.Measurements):
                 rejected.append(part.rejected)
                 spill.see(part.frame)
@@ -217,14 +201,13 @@ def read_dataset(
         quoted,
     )
     first = reading.first_of_each(pd.concat(quoted, ignore_index=True))
-    read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     notes = (*totals.notes(), *also.notes())
     gone = pd.concat(rejected, ignore_index=True)
     return reading.Measurements(
         frame,
         gone,
         notes,
-        *read_as,
+        *totals.read_as,
         totals.above_peak,
         first,
         counts,
@@ -334,7 +317,7 @@ class RowBatches:
             duration, least, files = np.concatenate(times, axis=1)
             if any(other_units(duration, least, files.astype(int))):
                 raise TogetherError
-            reading.remark_above(_worst_first(pd.concat(above)), self._account)
+            reading.remark_above(reading.worst_first(pd.concat(above)), self._account)
         if not usable:
             raise TogetherError
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DataError
-from .base import LINE, MOST_RANKS, Options, RawTable, Reader, register
+from .base import LINE, MOST_RANKS, Options, RawTable, Reader, is_json, register
 from .files import csv_header, text
 from .rccl_tests import IN_PLACE, Log, Run, collective_of, measurements
 from .records import Row, csv_records, json_records, number, refused
@@ -42,7 +42,11 @@ _WORDS: Final = re.compile(r"([a-z])([A-Z])")
 
 
 class _Structured(Reader):
-    """Records of timings in place of a table for people."""
+    """Records of timings in place of a table for people; JSON that has the mark, where they are not CSV."""
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise JSON with what each record has."""
+        return is_json(head) and super().sniff(path, head)
 
     def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield line, values and run of each size."""
@@ -71,10 +75,7 @@ class RcclJsonReader(_Structured):
     """JSON of rccl-tests: a record for each way of each size."""
 
     name = "rccl-tests JSON"
-
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise both bandwidths in one record."""
-        return head.lstrip()[:1] in (b"{", b"[") and _LINES.search(head) is not None
+    mark = _LINES
 
     def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield both ways of each size together."""
@@ -102,10 +103,7 @@ class NcclJsonReader(_Structured):
     """JSON of nccl-tests: a record for each size, with both ways in it."""
 
     name = "nccl-tests JSON"
-
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the two ways."""
-        return head.lstrip()[:1] in (b"{", b"[") and _NCCL.search(head) is not None
+    mark = _NCCL
 
     def timings(self, words: str, source: str) -> Iterator[tuple[int, Row, Run]]:
         """Yield each size."""
@@ -173,7 +171,12 @@ def _same_run(values: Mapping[str, Any], runs: dict[tuple[str, ...], Run]) -> Ru
     return runs[key]
 
 
-def _run(name: str, gpus: float | None, nodes: float | None, devices: set[str]) -> Run:
+def _run(
+    name: str,
+    gpus: float | None,
+    nodes: float | None,
+    devices: set[str],
+) -> Run:
     """Return a run of a collective on so many GPUs."""
     spelled = _WORDS.sub(r"\1_\2", name)
     run = Run(collective_of(spelled), devices=devices)

@@ -30,7 +30,7 @@ import pandas as pd
 from ..errors import DataError
 from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE, Note, Options, RawTable, Reader, register
+from .base import HEAD_BYTES, LINE, Note, Options, RawTable, Reader, is_json, register
 from .blas import text_column
 from .files import campaign_of, content, text
 from .words import vocabulary
@@ -82,11 +82,7 @@ class RcclTestsReader(Reader):
         """Recognise the table's header, or the lines that every run begins with; they may stand behind a long log."""
         if _SNIFF.search(head):
             return True
-        if (
-            len(head) < HEAD_BYTES
-            or not _PREAMBLE.search(head)
-            or head.lstrip()[:1] in (b"{", b"[")
-        ):
+        if len(head) < HEAD_BYTES or not _PREAMBLE.search(head) or is_json(head):
             return False
         return _SNIFF.search(content(path, _PREAMBLE_BYTES)) is not None
 

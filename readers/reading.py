@@ -75,6 +75,7 @@ from .base import (
     TraceReader,
     detect,
     formats,
+    is_json,
     of_file,
     of_rows,
     readers,
@@ -208,7 +209,7 @@ def read_trace(source: Source, options: Options) -> Annotated:
     answered = _ASKING if default else ()
     words = as_text(trace.dispatches["device"])
     names = {word: canonical_device(word or default) for word in words.unique()}
-    devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
+    devices = each_word(words, lambda word: names[word][0])
     notes = [note for note in trace.notes if note.code not in answered]
     notes += [unknown for _, unknown in names.values() if unknown]
     findings = tuple(finding for finding in trace.findings if finding.code not in answered)
@@ -388,12 +389,22 @@ class Account:
         self.times: dict[int, tuple[str, str]] = {}
         self._rows: dict[Remark, dict[str, int]] = {}
 
-    def add(self, what: Remark, rows: int, file: str = "") -> None:
+    def add(
+        self,
+        what: Remark,
+        rows: int,
+        file: str = "",
+    ) -> None:
         """Remark on some rows (of a file)."""
         of_files = self._rows.setdefault(what, {})
         of_files[file] = of_files.get(file, 0) + rows
 
-    def add_of(self, place: int, what: Remark, rows: int) -> None:
+    def add_of(
+        self,
+        place: int,
+        what: Remark,
+        rows: int,
+    ) -> None:
         """Remark on some rows of the file at this place, which the remark names."""
         self.add(of_file(self.labels[int(place)], what), rows)
 
@@ -407,7 +418,12 @@ class Account:
         """The traces, the files left out and those read, as `Measurements` has them."""
         return tuple(self.traces), tuple(self.unreadable), tuple(self.files)
 
-    def take(self, table: RawTable, label: str, place: int) -> None:
+    def take(
+        self,
+        table: RawTable,
+        label: str,
+        place: int,
+    ) -> None:
         """Record the facts of a file other than its rows."""
         self.labels[place] = label
         self.columns.update(table.columns)
@@ -443,6 +459,8 @@ REPEATS_STAY = remark(
 REPEATS_MERGED = remark(
     "repeats-merged", "repeats of one kernel on one problem were merged, the median kept"
 )
+_QUOTED = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
+"""Columns of a refused row -> their names in `Measurements.rejected`."""
 _PLACE = "_place"  # of a row among all
 TABLE = "the table"  # what messages call a table in memory
 _LISTED = 5  # files that an error names
@@ -554,8 +572,7 @@ def read_rows(
         refuse(every, usable, _checked(every[usable].reset_index(drop=True), account, keep))
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
-        names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
-        raise _unusable(rows.rename(columns=names)[list(names.values())], account)
+        raise _unusable(rows[[*_QUOTED]].rename(columns=_QUOTED), account)
     return rows, account.notes()
 
 
@@ -637,7 +654,7 @@ def check_renames(
     for file in find_files(paths):
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
-            if beginning.lstrip()[:1] not in (b"{", b"["):
+            if not is_json(beginning):
                 columns += table_header(file.path, beginning)
     for name, ours in renames.items():
         measured = split_unit(ours)[1] is not None or rate_columns([ours])
@@ -685,7 +702,7 @@ def _tables(
             if column not in possible:
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, possible)}"
                 raise ParameterError("default", problem)
-    filled = list[list[pd.DataFrame]]()
+    filled = list[list[pd.DataFrame | pa.Table]]()
     for raws in tables.values():
         with_rows = [raw for raw in raws if len(raw)]
         if with_rows:
@@ -985,7 +1002,12 @@ def _leave_out(
     return files
 
 
-def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -> pd.DataFrame:
+def irregular(
+    repeats: Settled,
+    spikes: Settled,
+    each: bool,
+    account: Account,
+) -> pd.DataFrame:
     """Remark on repeats and on outliers; return the outliers, the largest deviation first."""
     if repeats.repeats:
         if each:
@@ -994,10 +1016,9 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -
             account.add(REPEATS_MERGED, repeats.repeats)
     for what, rows in remarks(spikes.odd, repeats.odd):
         account.add(what, rows)
-    parts = [spikes.odd]
+    odd = spikes.odd
     if len(repeats.odd):
-        parts.append(repeats.odd)
-    odd = pd.concat(parts, ignore_index=True)
+        odd = pd.concat([odd, repeats.odd])
     far = -np.abs(np.log(odd["factor"].to_numpy(dtype=float)))
     return odd.iloc[np.lexsort((odd["source"], far))].reset_index(drop=True)
 
@@ -1005,8 +1026,7 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -
 def quote(refused: pd.DataFrame, gone: list[pd.DataFrame], quoted: list[pd.DataFrame]) -> None:
     """Add refused rows as in `Measurements.rejected`, and the first of each reason with their values."""
     rows = refused.reset_index(drop=True)
-    named = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
-    reasons = rows[[*named]].rename(columns=named).astype("str")
+    reasons = rows[[*_QUOTED]].rename(columns=_QUOTED).astype("str")
     dims = chain.from_iterable(op_of(word).identity for word in rows["op"].unique())
     shown = [name for name in dict.fromkeys(dims) if name in rows]
     gone.append(reasons)
@@ -1069,7 +1089,13 @@ def _remark_units(
         text = _other_unit(factor, column, unit, device)
         account.add_of(file, remark("other-unit", text, **times), int(concerned.sum()))
     sources = rows["source"].astype(str)
-    odd = pd.DataFrame({"file": files, "source": sources, "times": held.slipped})
+    odd = pd.DataFrame(
+        {
+            "file": files,
+            "source": sources,
+            "times": held.slipped,
+        }
+    )
     for file, slipped in odd[held.slipped != 1].groupby("file"):
         text = slipped_text(slipped, account.labels[int(file)])
         account.add_of(file, remark(SLIPPED, text, rows=len(slipped)), len(slipped))
@@ -1090,7 +1116,12 @@ def slipped_text(rows: pd.DataFrame, label: str) -> str:
     )
 
 
-def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
+def _other_unit(
+    factor: float,
+    column: str,
+    unit: str,
+    device: str,
+) -> str:
     """Return the remark on times that seem to be in another unit."""
     wrong = f"times look {_off(factor)} for their devices"
     if device:
@@ -1112,6 +1143,11 @@ def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
     at = np.flatnonzero(held.share > FINDING)
     above = rows[["source", "device", "op", "dtype_a", "duration_us"]].iloc[at]
     above = above.assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
+    return worst_first(above)
+
+
+def worst_first(above: pd.DataFrame) -> pd.DataFrame:
+    """Return rows above a peak, the furthest above it first."""
     return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from ..traces.dispatches import (
     MEMCPY,
     Finding,
     Trace,
+    columns_of,
     dispatch_table,
     findings_on,
     in_order,
@@ -76,7 +77,8 @@ STREAM_IS_QUEUE = remark(
 
 SCHEMA = "3"
 _AXES = ("x", "y", "z")
-_KEY = ("guid", "id")
+#: Columns of dispatches and copies alike.
+_OF_EVERY = ("pid", "queue_id", "stream_id", "event_id", "start", "end")
 
 
 @register
@@ -128,14 +130,9 @@ class RocpdReader(TraceReader):
         if activities.empty:
             text = "the database has no kernel dispatches and no memory copies"
             notes.append(remark("no-activities", text, by="rocpd"))
-        activities = joined(
-            joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation")
-        )
-        columns: dict[str, Any] = {
-            str(name): activities[name]
-            for name in activities
-            if name not in (*_KEY, ROW, "agent", "event", "queue")
-        }
+        activities = joined(activities, agents, ("guid", "agent"))
+        activities = joined(activities, launches, ("guid", "correlation"))
+        columns = columns_of(activities)
         columns["linked"] = activities["linked"].notna()
         columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
         return Trace(in_order(dispatch_table(columns)), findings=findings + untimed, notes=notes)
@@ -190,21 +187,24 @@ class _Tables:
         The views that unite the tables are not asked where there are tables: a view made by the
         first of several processes shows only its tables.
         """
-        suffixes = [
-            suffix for suffix in self._suffixes if name + suffix in self._database.tables
-        ] or [""]
-        parts = [self._part(name, suffix, columns) for suffix in suffixes]
+        held = [suffix for suffix in self._suffixes if name + suffix in self._database.tables]
+        parts = [self._part(name, suffix, columns) for suffix in held or [""]]
         table = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
         table[ROW] = np.arange(1, len(table) + 1)
         return table
 
-    def _part(self, name: str, suffix: str, columns: dict[str, Sequence[str]]) -> pd.DataFrame:
+    def _part(
+        self,
+        name: str,
+        suffix: str,
+        columns: dict[str, Sequence[str]],
+    ) -> pd.DataFrame:
         """Return the rows of one table, `guid` as a number: numbers join faster than text."""
-        if (only := self._database.only(name + suffix, "guid")) is not None:
-            return self._database.read(name + suffix, **columns).assign(guid=self._code(only))
-        part = self._database.read(
-            name + suffix, **columns | {"words": ("guid", *columns.get("words", ()))}
-        )
+        table = name + suffix
+        if (only := self._database.only(table, "guid")) is not None:
+            return self._database.read(table, **columns).assign(guid=self._code(only))
+        columns = columns | {"words": ("guid", *columns.get("words", ()))}
+        part = self._database.read(table, **columns)
         codes = {guid: self._code(guid or suffix[1:]) for guid in part["guid"].unique()}
         return part.assign(guid=part["guid"].map(codes).astype(np.int64))
 
@@ -228,19 +228,10 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     kernels = tables.read(
         "rocpd_kernel_dispatch",
         integers=(
-            *(
-                "pid",
-                "tid",
-                "agent_id",
-                "kernel_id",
-                "dispatch_id",
-                "queue_id",
-                "stream_id",
-                "start",
-                "end",
-            ),
-            *("private_segment_size", "group_segment_size", "region_name_id", "event_id"),
-            *(f"{what}_size_{axis}" for what in ("workgroup", "grid") for axis in _AXES),
+            *_OF_EVERY,
+            *("tid", "agent_id", "kernel_id", "dispatch_id", "region_name_id"),
+            *("private_segment_size", "group_segment_size"),
+            *(f"{what}_size_{axis}" for what, axis in product(("workgroup", "grid"), _AXES)),
         ),
         required=("agent_id", "kernel_id", "start", "end"),
     )
@@ -254,12 +245,11 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     for axis in _AXES:
         items, group = kernels[f"grid_size_{axis}"], kernels[f"workgroup_size_{axis}"]
         grids |= launch_size(axis, items, group)
+    shown = kernels["display_name"]
     return _common(tables, kernels).assign(
         kind=KERNEL,
         agent=kernels["agent_id"],
-        name=kernels["display_name"].where(
-            kernels["display_name"].fillna("") != "", kernels["kernel_name"]
-        ),
+        name=shown.where(shown.fillna("") != "", kernels["kernel_name"]),
         dispatch_id=kernels["dispatch_id"],
         lds_bytes=kernels["group_segment_size"],
         scratch_bytes=kernels["private_segment_size"],
@@ -284,9 +274,8 @@ def _dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile) -> list[Fin
         "kept, though the database's own view `kernels` leaves them out (no thread or no region "
         "recorded): sums taken from that view are too small"
     )
-    count = int(dropped.sum())
     return findings_on(
-        count,
+        int(dropped.sum()),
         "dropped-by-view",
         text,
         "info",
@@ -319,26 +308,12 @@ def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _copies(tables: _Tables) -> pd.DataFrame:
     """Return the memory copies; their agent is the GPU they end on, else the one they start from."""
-    numbers = (
-        "pid",
-        "start",
-        "end",
-        "name_id",
-        "dst_agent_id",
-        "src_agent_id",
-        "size",
-        "queue_id",
-        "stream_id",
-        "event_id",
-    )
+    numbers = (*_OF_EVERY, "name_id", "dst_agent_id", "src_agent_id", "size")
     copies = tables.read("rocpd_memory_copy", integers=numbers, required=("start", "end"))
     copies = joined(copies, tables.strings("name_id", "direction"), ("guid", "name_id"))
-    kinds = tables.read("rocpd_info_agent", integers=("id",), words=("type",)).rename(
-        columns={"id": "dst_agent_id"}
-    )
-    on_gpu = (
-        joined(copies[["guid", "dst_agent_id"]], kinds, ("guid", "dst_agent_id"))["type"] == "GPU"
-    )
+    kinds = tables.read("rocpd_info_agent", integers=("id",), words=("type",))
+    key = ["guid", "dst_agent_id"]
+    on_gpu = joined(copies[key], kinds.rename(columns={"id": key[1]}), key)["type"] == "GPU"
     return _common(tables, copies).assign(
         kind=MEMCPY,
         agent=copies["dst_agent_id"].where(on_gpu, copies["src_agent_id"]),
@@ -360,15 +335,10 @@ def _counters(
         return pd.DataFrame(index=kernels.index)
     info = tables.read("rocpd_info_pmc", integers=("id",), words=("symbol", "name"))
     info["counter"] = info["symbol"].where(info["symbol"] != "", info["name"])
-    values = joined(
-        values, info[["guid", "id", "counter"]].rename(columns={"id": "pmc_id"}), ("guid", "pmc_id")
-    )
-    place = (
-        kernels[["guid", "event"]]
-        .rename(columns={"event": "event_id"})
-        .assign(kernel=np.arange(len(kernels)))
-    )
-    values = joined(values, place, ("guid", "event_id"))
+    info = info[["guid", "id", "counter"]].rename(columns={"id": "pmc_id"})
+    values = joined(values, info, ("guid", "pmc_id"))
+    place = kernels[["guid", "event"]].assign(kernel=np.arange(len(kernels)))
+    values = joined(values, place.rename(columns={"event": "event_id"}), ("guid", "event_id"))
     of_kernels = values["kernel"].notna() & values["counter"].notna()
     if apart := int((~of_kernels).sum()):
         text = (
@@ -382,20 +352,9 @@ def _counters(
         "more than one value of a counter for one dispatch: summed, as those of the instances of a "
         "block"
     )
-    findings += findings_on(
-        repeats,
-        "counter-instances",
-        text,
-        "info",
-        file.label,
-    )
+    findings += findings_on(repeats, "counter-instances", text, "info", file.label)
     stated = values.dropna(subset=["value"]).astype({"kernel": np.int64})
-    sums = stated.pivot_table(
-        index="kernel",
-        columns="counter",
-        values="value",
-        aggfunc="sum",
-    )
+    sums = stated.pivot_table("value", "kernel", "counter", "sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
 
 
@@ -409,9 +368,8 @@ def _agents(tables: _Tables, notes: list[Remark]) -> pd.DataFrame:
     devices = []
     for agent in read.itertuples():
         cus = _field(str(agent.extdata), "cu_count")
-        device, assumption = device_named(
-            str(agent.product_name or agent.model_name), str(agent.name), cus
-        )
+        product_name = str(agent.product_name or agent.model_name)
+        device, assumption = device_named(product_name, str(agent.name), cus)
         devices.append(device)
         if assumption and agent.type == "GPU" and assumption not in notes:
             notes.append(assumption)

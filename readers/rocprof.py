@@ -18,6 +18,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +42,7 @@ from ..traces.dispatches import (
     Severity,
     Trace,
     dispatch_table,
+    findings_at,
     findings_on,
     in_order,
 )
@@ -122,9 +124,15 @@ class DispatchTable:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def place(self, rows: BoolArray) -> str:
-        """Return file and line of the first of the rows."""
-        return f"{self.label}:{self.lines[int(rows.argmax())]}" if rows.any() else self.label
+    def findings_on(self, rows: BoolArray, /, *what: Any, **values: str) -> list[Finding]:
+        """Return a finding on these rows, at the line of the first (`findings_at`)."""
+        return findings_at(
+            rows,
+            self.label,
+            self.lines,
+            *what,
+            **values,
+        )
 
     def has(self, *meanings: str) -> bool:
         """Return whether there is a column of each of these meanings."""
@@ -259,20 +267,18 @@ def is_counter(name: str) -> bool:
 def positions(left: pd.DataFrame, right: pd.DataFrame) -> IntArray:
     """Return for each row of `left` the row of `right` with the same values, the n-th with the n-th; -1 for none."""
     both = pd.concat([left, right], ignore_index=True)
-    group = (
-        both.groupby(
-            list(both.columns),
-            sort=False,
-            dropna=False,
-            observed=True,
-        )
-        .ngroup()
-        .to_numpy()
+    columns = list(both.columns)
+    group = both.groupby(
+        columns,
+        sort=False,
+        dropna=False,
+        observed=True,
+    ).ngroup()
+    mine, theirs = (
+        pd.MultiIndex.from_arrays([part, part.groupby(part).cumcount()])
+        for part in (group[: len(left)], group[len(left) :])
     )
-    mine, theirs = pd.Series(group[: len(left)]), pd.Series(group[len(left) :])
-    return pd.MultiIndex.from_arrays([theirs, theirs.groupby(theirs).cumcount()]).get_indexer(
-        pd.MultiIndex.from_arrays([mine, mine.groupby(mine).cumcount()])
-    )
+    return theirs.get_indexer(mine)
 
 
 def at(values: FloatArray, rows: IntArray) -> FloatArray:
@@ -465,12 +471,11 @@ def spoiled_timestamps(
         "timestamps written with an exponent, as a spreadsheet saves them: their last digits are "
         f"lost; {advice}"
     )
-    return findings_on(
-        int(times.spoiled.sum()),
+    return table.findings_on(
+        times.spoiled,
         "spoiled-timestamps",
         text,
         "error",
-        table.place(times.spoiled),
         written="exponent",
         remedy=remedy,
         other=other,
@@ -487,9 +492,12 @@ def columns_left_out(label: str, columns: Iterable[str]) -> Remark:
 def left_out(times: Times, table: DispatchTable) -> list[Finding]:
     """Return a finding if rows have no time."""
     text = "dispatches whose start or end is no number: left out"
-    lost = ~times.readable
-    return findings_on(
-        int(lost.sum()), "unreadable-times", text, "error", table.place(lost), rows="dispatches"
+    return table.findings_on(
+        ~times.readable,
+        "unreadable-times",
+        text,
+        "error",
+        rows="dispatches",
     )
 
 
@@ -498,10 +506,9 @@ def without_times(table: DispatchTable) -> list[Finding]:
     text = (
         "dispatches with counters but no times: give the timing run of the same program with them"
     )
-    code = "counters-without-times"
     return findings_on(
         len(table),
-        code,
+        "counters-without-times",
         text,
         "warning",
         table.label,
@@ -519,14 +526,15 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
         f"dispatches that the passes do not share ({here} not in this file, {only_there} only here): "
         "no counters there"
     )
-    shared = {"why": "not shared", "missing": here, "only_here": only_there}
     return findings_on(
         here + only_there,
         "unmatched-pass",
         text,
         "warning",
         label,
-        **shared,
+        why="not shared",
+        missing=here,
+        only_here=only_there,
     )
 
 
@@ -718,7 +726,7 @@ def _groups(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
     if len(files) == 1:
         return [(files[0],)]
     runs: list[_Run] = []
-    alone: list[tuple[DataFile, ...]] = []
+    alone: list[DataFile] = []
     counted: list[tuple[DataFile, pd.DataFrame]] = []
     statistics: list[DataFile] = []
     for file in files:
@@ -729,23 +737,21 @@ def _groups(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
             elif role == "counters":
                 counted.append((file, _keys(read_table(file, Options(), _KEY))))
             elif role == "events" and head(file.path).lstrip().startswith(b","):
-                alone.append((file,))
+                alone.append(file)
             else:
                 statistics.append(file)
         except DataError:
-            alone.append((file,))  # `trace` will say what is wrong with it
-    for file, keys in counted:
-        run = _best_run(runs, file, keys)
+            alone.append(file)  # `trace` will say what is wrong with it
+    chosen = [(file, _best_run(runs, file, keys)) for file, keys in counted]
+    for file in statistics:
+        alike = partial(_likeness, file)
+        chosen.append((file, max(runs, key=lambda run: alike(run.files[0]), default=None)))
+    for file, run in chosen:
         if run is None:
-            alone.append((file,))
+            alone.append(file)
         else:
             run.files.append(file)
-    for file in statistics:
-        if runs:
-            max(runs, key=lambda run: _likeness(run.files[0], file)).files.append(file)
-        else:
-            alone.append((file,))
-    return [*(tuple(run.files) for run in runs), *alone]
+    return [*(tuple(run.files) for run in runs), *((file,) for file in alone)]
 
 
 def _add_run(runs: list[_Run], file: DataFile) -> None:
@@ -765,9 +771,10 @@ def _best_run(runs: Sequence[_Run], file: DataFile, keys: pd.DataFrame) -> _Run 
     for place, run in enumerate(runs):
         shared = np.mean(positions(keys, run.keys) >= 0) if len(keys) else 0.0
         ranked.append((shared, _likeness(run.files[0], file), -place))
-    if not ranked or max(ranked)[0] < _AGREEING:
+    shared, _, place = max(ranked, default=(0.0, 0, 0))
+    if shared < _AGREEING:
         return None
-    return runs[-max(ranked)[2]]
+    return runs[-place]
 
 
 def _likeness(file: DataFile, other: DataFile) -> int:
@@ -859,10 +866,9 @@ def _from_events(file: DataFile, options: Options) -> DispatchTable:
             "has no operation of a GPU with its times: give results.csv or results.db",
             source=file.label,
         )
-    columns = {}
-    for name in dict.fromkeys(chain.from_iterable(rows)):
-        words = pa.array([row.get(name) for row in rows], pa.string())
-        columns[name] = pa.chunked_array([words])
+    names = dict.fromkeys(chain.from_iterable(rows))
+    table = pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in names]))
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     return DispatchTable(file.label, columns, np.array(places, dtype=np.int64))
 
 
@@ -890,14 +896,7 @@ def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     stated = run.integers("duration").to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~np.isnan(stated) & times.readable & (stated != times.duration_ns)
     text = "DurationNs is not EndNs - BeginNs: durations are taken from the stamps"
-    count = int(wrong.sum())
-    return findings_on(
-        count,
-        "duration-mismatch",
-        text,
-        "warning",
-        run.place(wrong),
-    )
+    return run.findings_on(wrong, "duration-mismatch", text, "warning")
 
 
 def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:

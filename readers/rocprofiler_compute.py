@@ -325,7 +325,11 @@ def _order(table: DispatchTable) -> IntArray:
 
 
 def _wide(
-    rows: IntArray, labels: IntArray, values: FloatArray, names: Sequence[str], count: int
+    rows: IntArray,
+    labels: IntArray,
+    values: FloatArray,
+    names: Sequence[str],
+    count: int,
 ) -> list[tuple[str, FloatArray]]:
     """Return one column per counter; a counter recorded again for a dispatch is a further column of its name."""
     times = pd.Series(values).groupby([pd.Series(rows), pd.Series(labels)]).cumcount().to_numpy()

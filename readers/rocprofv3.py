@@ -19,12 +19,10 @@ from pandas.api.types import union_categoricals
 from ..arrays import BoolArray, IntArray
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
-from ..traces.dispatches import Severity
+from ..traces.dispatches import FIRST, LAST, Severity
 from .labels import device_named
 from .rocpd import STREAM_IS_QUEUE, streams_recorded
 
-LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
-"""The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
 BEYOND_CLOCK: tuple[str, str, Severity] = (
     "clipped-time",
     "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of no use",
@@ -92,7 +90,10 @@ def agent_number(word: str) -> int | None:
 
 
 def agent_device(
-    product: str, name: str, version: int | None, cus: int | None
+    product: str,
+    name: str,
+    version: int | None,
+    cus: int | None,
 ) -> tuple[str, Remark | None]:
     """Return the device of an agent under the catalogue's name, and a remark.
 
@@ -120,14 +121,6 @@ def held(values: Iterable[int]) -> tuple[IntArray, BoolArray]:
         inside = [min(max(number, FIRST), LAST) for number in numbers]
         beyond = [a != b for a, b in zip(numbers, inside, strict=True)]
         return np.array(inside, dtype=np.int64), np.array(beyond, dtype=bool)
-
-
-def durations(start: IntArray, end: IntArray) -> IntArray:
-    """Return end - start; a difference that 64 bits cannot hold is the largest of its sign."""
-    with np.errstate(over="ignore"):
-        difference = end - start
-    wrapped = ((end ^ start) & (end ^ difference)) < 0
-    return np.where(wrapped, np.where(end > start, LAST, FIRST), difference)
 
 
 def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[pd.Series, bool]:

@@ -37,13 +37,16 @@ from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import (
-    COLUMNS,
+    FIRST,
     KERNEL,
+    LAST,
     MEMCPY,
     Finding,
-    Severity,
     Trace,
+    columns_of,
     dispatch_table,
+    durations,
+    findings_at,
     findings_on,
     in_order,
 )
@@ -142,15 +145,12 @@ def runs(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
     homes: dict[Path, dict[str, dict[str, list[DataFile]]]] = {}
     for file in files:
         place = place_of(file.path)
-        homes.setdefault(place.home, {}).setdefault(place.replay, {}).setdefault(
-            place.prefix, []
-        ).append(file)
+        passes = homes.setdefault(place.home, {})
+        passes.setdefault(place.replay, {}).setdefault(place.prefix, []).append(file)
     number = {file: position for position, file in enumerate(files)}
-    groups = []
-    for passes in homes.values():
-        for group in _matched(passes):
-            groups.append(sorted(group, key=number.__getitem__))
-    return [tuple(group) for group in sorted(groups, key=lambda group: number[group[0]])]
+    matched = chain.from_iterable(map(_matched, homes.values()))
+    groups = [tuple(sorted(group, key=number.__getitem__)) for group in matched]
+    return sorted(groups, key=lambda group: number[group[0]])
 
 
 def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[DataFile]]:
@@ -162,10 +162,8 @@ def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[Data
     elif len({len(processes) for processes in of_pass}) == 1:
         ordered = [sorted(processes, key=by_number) for processes in of_pass]
         for prefixes in zip(*ordered, strict=True):
-            together = []
-            for of_one, name in zip(of_pass, prefixes, strict=True):
-                together.extend(of_one[name])
-            yield together
+            pairs = zip(of_pass, prefixes, strict=True)
+            yield [*chain.from_iterable(processes[name] for processes, name in pairs)]
     else:
         for processes in of_pass:
             yield from processes.values()
@@ -295,25 +293,13 @@ class CsvTable:
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
         is_timed = start.readable & end.readable
         text = "rows without a start or an end that is a number: left out"
-        self._find(
-            ~is_timed,
-            "unreadable-times",
-            text,
-            "error",
-            rows="rows",
-        )
+        self._find(~is_timed, "unreadable-times", text, "error", rows="rows")
         text = (
             "timestamps that are not whole nanoseconds, as a spreadsheet saves them: durations are "
             "wrong"
         )
         rounded = is_timed & (start.rounded | end.rounded)
-        self._find(
-            rounded,
-            "spoiled-timestamps",
-            text,
-            "error",
-            written="fraction",
-        )
+        self._find(rounded, "spoiled-timestamps", text, "error", written="fraction")
         beyond = is_timed & (start.beyond | end.beyond)
         self._find(beyond, *rocprofv3.BEYOND_CLOCK, clipped="activities")
         return Times(start.values, end.values, is_timed)
@@ -339,28 +325,17 @@ class CsvTable:
             return
         odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~is_whole
         text = f"fields of {name} that are no number: missing"
-        self._find(
-            odd,
-            "unreadable-field",
-            text,
-            "warning",
-            column=name,
-        )
+        self._find(odd, "unreadable-field", text, "warning", column=name)
 
-    def _find(
-        self, rows: BoolArray, code: str, text: str, severity: Severity, /, **values: str
-    ) -> None:
-        """Report these rows, if there are any, at the line of the first."""
-        if rows.any():
-            where = f"{self.file.label}:{self.lines[int(np.argmax(rows))]}"
-            self.findings += findings_on(
-                int(rows.sum()),
-                code,
-                text,
-                severity,
-                where,
-                **values,
-            )
+    def _find(self, rows: BoolArray, /, *what: Any, **values: str) -> None:
+        """Report these rows, if there are any, at the line of the first (`findings_at`)."""
+        self.findings += findings_at(
+            rows,
+            self.file.label,
+            self.lines,
+            *what,
+            **values,
+        )
 
 
 def _whole_array(column: Any) -> Any:
@@ -401,7 +376,7 @@ def _whole_number(word: str) -> tuple[int, bool, bool, bool]:
         return 0, False, False, False
     else:
         number = round(max(min(value, 2.0**64), -(2.0**64)))
-    within = min(max(number, rocprofv3.FIRST), rocprofv3.LAST)
+    within = min(max(number, FIRST), LAST)
     return within, True, not whole, within != number
 
 
@@ -427,7 +402,10 @@ class Pass:
 
 
 def dispatch_key(
-    run: IntArray, name: pd.Categorical, dispatch_id: pd.Series, items: pd.Series
+    run: IntArray,
+    name: pd.Categorical,
+    dispatch_id: pd.Series,
+    items: pd.Series,
 ) -> pd.DataFrame:
     """Return what identifies the dispatches of a file, comparable between passes.
 
@@ -477,54 +455,47 @@ def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFram
 
 
 _NOTHING = pd.DataFrame(
-    {"position": np.array([], dtype=np.int64), "counter": [], "value": np.array([], dtype=float)}
+    {
+        "position": np.array([], dtype=np.int64),
+        "counter": [],
+        "value": np.array([], dtype=float),
+    }
 )
 
 
 def _at_dispatches(
-    kernels: pd.DataFrame, values: pd.DataFrame, source: str, findings: list[Finding]
+    kernels: pd.DataFrame,
+    values: pd.DataFrame,
+    source: str,
+    findings: list[Finding],
 ) -> pd.DataFrame:
     """Return the values of a pass as rows of `position` (in `kernels`), `counter` and `value`."""
     launches = values[["run", "dispatch_id"]].drop_duplicates().index
     measured = values.loc[launches, ["run", "name", "dispatch_id", "items"]]
     timed = kernels.assign(position=np.arange(len(kernels)))
     sizes = timed.groupby(_KERNEL).size().rename("size")
-    as_many = (
-        measured.groupby(_KERNEL)["name"].transform("size")
-        == measured.join(sizes, on=_KERNEL)["size"]
-    )
+    count = measured.groupby(_KERNEL)["name"].transform("size")
+    as_many = count == measured.join(sizes, on=_KERNEL)["size"]
     by_order = _joined(_ranked(measured), _ranked(timed), [*_KERNEL, "rank"])
     by_number = _joined(measured, timed.drop_duplicates(_NUMBERED), _NUMBERED)
-    complete = (
-        by_number["position"].notna().groupby([measured["run"], measured["name"]]).transform("all")
-    )
+    numbered = by_number["position"].notna()
+    complete = numbered.groupby([measured["run"], measured["name"]]).transform("all")
     chosen = by_order.where(as_many, by_number.where(complete))
-    other_grid = (
-        chosen["items_timed"].notna()
-        & measured["items"].notna()
-        & chosen["items_timed"].ne(measured["items"])
-    )
+    recorded = chosen["items_timed"].notna() & measured["items"].notna()
+    other_grid = recorded & chosen["items_timed"].ne(measured["items"])
     position = chosen["position"].mask(other_grid.fillna(False).astype(bool))
     text = (
         "dispatches of a counter pass that are not among those timed (another number of launches "
         "of the kernel, or another grid): their counters are left out"
     )
     lost = int(position.isna().sum())
-    findings += findings_on(
-        lost,
-        "unmatched-pass",
-        text,
-        "warning",
-        source,
-        why="not timed",
+    findings += findings_on(lost, "unmatched-pass", text, "warning", source, why="not timed")
+    dispatch = ["run", "dispatch_id"]
+    placed = values.drop(columns=["name", "items"]).merge(
+        measured[dispatch].assign(position=position), on=dispatch
     )
-    place = measured[["run", "dispatch_id"]].assign(position=position)
-    placed = values[["run", "dispatch_id", "counter", "value"]].merge(
-        place, on=["run", "dispatch_id"], how="left"
-    )
-    return placed.loc[placed["position"].notna(), ["position", "counter", "value"]].astype(
-        {"position": np.int64}
-    )
+    kept = placed.dropna(subset=["position"])[["position", "counter", "value"]]
+    return kept.astype({"position": np.int64})
 
 
 def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -577,11 +548,10 @@ class Run:
         replays = {file: place_of(file.path).replay for file in files}
         self.passes = sorted(set(replays.values()), key=by_number)
         self._tables: list[tuple[Content, str, CsvTable]] = []
-        self.sums = [
-            file.label for file in files if content_of(head(file.path)) is Content.STATISTICS
-        ]
+        contents = {file: content_of(head(file.path)) for file in files}
+        self.sums = [file.label for file in files if contents[file] is Content.STATISTICS]
         for file in sorted(files, key=lambda file: self.passes.index(replays[file])):
-            content = content_of(head(file.path))
+            content = contents[file]
             if content in _READ:
                 self._tables.append((content, replays[file], CsvTable(file, options)))
         traces = [table for table in self.of(Content.KERNELS) if len(table)]
@@ -595,11 +565,9 @@ class Run:
     def of_pass(self, content: Content) -> list[CsvTable]:
         """Return the tables of the pass that the times are from; of the first that has some, if there are no times."""
         tables = [(replay, table) for what, replay, table in self._tables if what is content]
-        first = tables[0][0] if tables else ""
-        replay_of = next(
-            (replay for _, replay, table in self._tables if table is self.timed), first
-        )
-        return [table for replay, table in tables if replay == replay_of]
+        timed = [replay for _, replay, table in self._tables if table is self.timed]
+        chosen = [*timed, *(replay for replay, _ in tables)][:1]
+        return [table for replay, table in tables if replay in chosen]
 
     def findings(self) -> list[Finding]:
         """Return what was odd about the lines and about the fields read so far."""
@@ -620,34 +588,31 @@ def _or_none(numbers: pd.Series) -> list[int | None]:
 def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
     """Return the GPUs that the lists of agents name, and remarks on what they are called."""
     gpus: list[rocprofv3.Agent] = []
-    remarks: dict[Remark, None] = {}
+    remarks: dict[Remark | None, None] = {}
     for table in run.of(Content.AGENTS):
         numbers = [_or_none(table.integers(name)) for name in _NUMBERS_OF_AGENTS]
         described = map(table.words, ("agent_type", "name", "product_name"))
         lines: Iterator[tuple[Any, ...]] = zip(*numbers, *described, strict=True)
         for node, logical, of_type, version, cus, kind, name, product in lines:
             if kind.casefold().endswith("gpu"):
-                device, assumption = rocprofv3.agent_device(
-                    product,
-                    name,
-                    version,
-                    cus,
-                )
-                gpus.append(
-                    rocprofv3.Agent(
-                        node,
-                        logical,
-                        of_type,
-                        device,
-                    )
-                )
-                remarks |= {assumption: None} if assumption else {}
-    return rocprofv3.Agents(gpus), list(remarks)
+                device, assumption = rocprofv3.agent_device(product, name, version, cus)
+                gpus.append(rocprofv3.Agent(node, logical, of_type, device))
+                remarks[assumption] = None
+    return rocprofv3.Agents(gpus), [*filter(None, remarks)]
 
 
 def launches(run: Run) -> pd.DataFrame:
     """Return the API calls that may have launched something: `guid`, `correlation`, `process`."""
-    parts = [pd.DataFrame({"guid": [], "correlation": [], "process": []}, dtype="Int64")]
+    parts = [
+        pd.DataFrame(
+            {
+                "guid": [],
+                "correlation": [],
+                "process": [],
+            },
+            dtype="Int64",
+        )
+    ]
     for table in run.of_pass(Content.API):
         calls = pd.DataFrame(
             {
@@ -760,14 +725,8 @@ def _remarks(run: Run) -> list[Remark]:
             f"{len(repeated)} more kernel traces repeat the run: times are those of "
             f"{timed.file.label}"
         )
-        notes.append(
-            remark(
-                "kernel-traces-repeat",
-                text,
-                traces=len(repeated),
-                timed=timed.file.label,
-            )
-        )
+        about = {"traces": len(repeated), "timed": timed.file.label}
+        notes.append(remark("kernel-traces-repeat", text, **about))
     if timed is None and run.sums:
         text = (
             f"{run.sums[0]} holds sums over kernels, no single dispatches: record with "
@@ -879,7 +838,7 @@ def _common(table: CsvTable, agent: pd.Categorical[Any]) -> pd.DataFrame:
             "process": table.integers("process_id"),
             "stream": table.integers("stream_id"),
             "start_ns": times.start,
-            "duration_ns": rocprofv3.durations(times.start, times.end),
+            "duration_ns": durations(times.start, times.end),
             "correlation": correlation.where(correlation > 0),
             "source": f"{table.file.label}:" + pd.Series(table.lines).astype("str"),
             "known": times.readable,
@@ -929,10 +888,7 @@ def _table(rows: pd.DataFrame, run: Run, notes: list[Remark]) -> pd.DataFrame:
     if calls.empty:
         notes.append(rocprofv3.UNLINKED)
     notes.extend(remarks)
-    columns: dict[str, Any] = {
-        str(name): rows[name] for name in rows if name in COLUMNS or str(name).startswith(COUNTER)
-    }
-    columns |= {
+    columns = columns_of(rows) | {
         "device": pd.Categorical(device),
         "gpu": pd.Series(each(words, rocprofv3.agent_number)).astype("Int64"),
         "process": processes(rows, calls, run),

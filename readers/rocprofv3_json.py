@@ -27,14 +27,16 @@ from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import (
-    COLUMNS,
+    FIRST,
     KERNEL,
+    LAST,
     MEMCPY,
     Finding,
-    Severity,
     Trace,
+    columns_of,
     dispatch_table,
-    findings_on,
+    durations,
+    findings_at,
     in_order,
 )
 from .base import DataFile, Options, TraceReader, register
@@ -42,13 +44,10 @@ from .files import content
 from .rocpd import direction, launch_size
 from .rocprofv3 import (
     BEYOND_CLOCK,
-    FIRST,
-    LAST,
     NO_ACTIVITY,
     NO_DEVICE,
     UNLINKED,
     agent_device,
-    durations,
     held,
     stacked,
     streams,
@@ -262,13 +261,8 @@ class Rocprofv3JsonReader(TraceReader):
             return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), notes=reading.notes)
         rows = stacked(parts)
         source = pd.Series(np.arange(1, len(rows) + 1)).astype("str").radd(f"{file.label}:")
-        columns = {
-            str(name): rows[name]
-            for name in rows
-            if name in COLUMNS or str(name).startswith(COUNTER)
-        }
         return Trace(
-            in_order(dispatch_table(columns | {"source": source})),
+            in_order(dispatch_table(columns_of(rows) | {"source": source})),
             findings=reading.findings,
             notes=reading.notes,
         )
@@ -304,25 +298,16 @@ class _Reading:
         if what not in self.notes:
             self.notes.append(what)
 
-    def find(
-        self,
-        rows: np.ndarray,
-        code: str,
-        text: str,
-        severity: Severity = "warning",
-        **values: str,
-    ) -> None:
-        """Report the records of the part being read that `rows` marks, if there are any."""
-        if rows.any():
-            where = f"{self._file.label}:{self._records + int(np.argmax(rows)) + 1}"
-            self.findings += findings_on(
-                int(rows.sum()),
-                code,
-                text,
-                severity,
-                where,
-                **values,
-            )
+    def find(self, rows: np.ndarray, /, *what: Any, **values: str) -> None:
+        """Report the records of the part being read that `rows` marks (`findings_at`)."""
+        places = self._records + np.arange(1, len(rows) + 1)
+        self.findings += findings_at(
+            rows,
+            self._file.label,
+            places,
+            *what,
+            **values,
+        )
 
     def activities(self, process: Process) -> list[pd.DataFrame]:
         """Return the dispatches and the copies of a process."""
@@ -350,23 +335,23 @@ class _Reading:
         counted = process.callback_records.counter_collection
         records: Sequence[Dispatch | DispatchData] = process.buffer_records.kernel_dispatch
         if counted and not records:
-            records = [record.dispatch_data for record in counted if _has_times(record)]
+            timed = np.array([_has_times(record) for record in counted])
+            records = [counted[place].dispatch_data for place in np.flatnonzero(timed)]
             text = (
                 "no kernel trace: times were taken while counters were collected, one kernel at a "
                 "time"
             )
             self.note(remark("no-kernel-trace", text))
-            untimed = np.array([not _has_times(record) for record in counted])
             text = (
                 "dispatches with counters but no times: left out; add the kernel trace "
                 "(--kernel-trace) of the run"
             )
             lacking = {"lacking": "kernel trace", "counted": "dispatches"}
-            self.find(untimed, "counters-without-times", text, **lacking)
+            self.find(~timed, "counters-without-times", text, **lacking)
         info = [record.dispatch_info for record in records]
         symbols = _symbols(process.kernel_symbols, [item.kernel_id for item in info])
-        queue = _integers(None if item.queue_id is None else item.queue_id.handle for item in info)
-        stream, streamed = streams(_stream_ids(records), queue, self.notes)
+        queue = _handles(item.queue_id for item in info)
+        stream, streamed = streams(_handles(one.stream_id for one in records), queue, self.notes)
         rows = self._timed(records).assign(
             kind=KERNEL,
             stream=stream,
@@ -392,7 +377,7 @@ class _Reading:
         return self._timed(records).assign(
             kind=MEMCPY,
             name=pd.Categorical(direction(names)),
-            stream=_stream_ids(records),
+            stream=_handles(record.stream_id for record in records),
             bytes=_integers(record.bytes for record in records),
             **agents.columns([agents.of_copy(record) for record in records]),
         )
@@ -401,12 +386,8 @@ class _Reading:
         start, early = held(record.start_timestamp or 0 for record in records)
         end, late = held(record.end_timestamp or 0 for record in records)
         self.find(early | late, *BEYOND_CLOCK, clipped="activities")
-        columns = {
-            "start_ns": start,
-            "duration_ns": durations(start, end),
-            "correlation": _correlations(records),
-        }
-        return pd.DataFrame(columns)
+        times = {"start_ns": start, "duration_ns": durations(start, end)}
+        return pd.DataFrame(times | {"correlation": _correlations(records)})
 
     def _counters(self, process: Process, dispatch_ids: pd.Series) -> pd.DataFrame:
         """Return the counters of each dispatch, matched by its number, a column each."""
@@ -506,10 +487,8 @@ def _has_times(record: Counted) -> bool:
     return data.start_timestamp is not None and data.end_timestamp is not None
 
 
-def _stream_ids(records: Sequence[Dispatch | DispatchData | Copy]) -> pd.Series:
-    return _integers(
-        None if record.stream_id is None else record.stream_id.handle for record in records
-    )
+def _handles(given: Iterable[Handle | None]) -> pd.Series:
+    return _integers(getattr(one, "handle", None) for one in given)
 
 
 def _correlations(records: Iterable[Any]) -> pd.Series:

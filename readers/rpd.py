@@ -145,7 +145,12 @@ def _read(file: DataFile, options: Options) -> Trace:
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
 
 
-def _named(rows: pd.DataFrame, strings: pd.DataFrame, key: str, name: str) -> pd.DataFrame:
+def _named(
+    rows: pd.DataFrame,
+    strings: pd.DataFrame,
+    key: str,
+    name: str,
+) -> pd.DataFrame:
     """Return the rows with the string that their column `key` numbers, as the column `name`."""
     return joined(rows, strings.rename(columns={"id": key, "string": name}), [key])
 

@@ -21,7 +21,6 @@ are read, or a prompt faster than its FLOPs, is refused.
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -37,7 +36,7 @@ from ..operators.work import as_numbers
 from ..remarks import remark
 from ..table.measurements import DEFECT
 from .aiconfigurator import FORMATS, SYSTEMS, unmet
-from .base import LINE, Excluded, Note, Options, RawTable, Reader, register
+from .base import LINE, Excluded, Note, Options, RawTable, Reader, is_json, register
 from .blas import text_column
 from .files import campaign_of, csv_header, parse_csv, text
 from .labels import TIME_UNITS, microseconds
@@ -75,10 +74,7 @@ class Runs(Reader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise an object, or a list of them, with the keys of the format."""
-        start = head.removeprefix(BOM_UTF8).lstrip()[
-            :1
-        ]  # a mark of the byte order, as PowerShell writes it
-        return start in (b"{", b"[") and all(b'"' + mark + b'"' in head for mark in self.marks)
+        return is_json(head) and all(b'"' + mark + b'"' in head for mark in self.marks)
 
     def columns(self, record: Record) -> Row:
         """Return what a record says, under the names of the measurement table."""
@@ -97,7 +93,11 @@ class Runs(Reader):
         rows, labels = list[Row](), dict[str, None]()
         content = text(path, max_bytes=options.table_bytes)
         for line, record in self.records(content, str(path)):
-            row: Row = {LINE: line, "op": SERVING, "campaign": campaign_of(path)}
+            row: Row = {
+                LINE: line,
+                "op": SERVING,
+                "campaign": campaign_of(path),
+            }
             if not isinstance(record, Mapping):
                 rows.append(row | refused("not-a-run", str(record)[:_LONGEST]))
                 continue
@@ -308,7 +308,10 @@ def lengths_of(record: Record) -> list[float | None]:
 
 
 def request_ms(
-    stated: object, ttft: float | None, tpot: float | None, answer: float | None
+    stated: object,
+    ttft: float | None,
+    tpot: float | None,
+    answer: float | None,
 ) -> float | None:
     """Return the time of a request: as stated, else that of all its tokens."""
     latency = number(stated)

@@ -26,7 +26,7 @@ import pandas as pd
 
 from ..errors import DataError
 from ..staging import temporary_folder
-from ..traces.dispatches import Finding, findings_on
+from ..traces.dispatches import Finding, durations, findings_on
 from .base import SQLITE, DataFile, Options
 from .files import check_size
 
@@ -155,7 +155,13 @@ class _Kind:
     allowed: tuple[type, ...]
     expected: str
 
-    def check(self, values: Sequence[Any], place: str, first: int, source: str) -> None:
+    def check(
+        self,
+        values: Sequence[Any],
+        place: str,
+        first: int,
+        source: str,
+    ) -> None:
         """Refuse values that are not of the types allowed; ``place`` has room for the number of the row."""
         if set(map(type, values)) <= {*self.allowed}:
             return
@@ -260,20 +266,11 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     is_timed = activities["start"].notna() & activities["end"].notna()
     kept = activities[is_timed].reset_index(drop=True)
     start, end = kept["start"].to_numpy(np.int64), kept["end"].to_numpy(np.int64)
-    difference = end - start
-    wrapped = ((end ^ start) & (end ^ difference)) < 0
-    held = np.where(end > start, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
-    table = kept.drop(columns=["start", "end"]).assign(
-        start_ns=start, duration_ns=np.where(wrapped, held, difference)
-    )
+    table = kept.drop(columns=["start", "end"])
+    table = table.assign(start_ns=start, duration_ns=durations(start, end))
     text = "have no start or no end in the database and are left out: the recording was interrupted"
-    return table, findings_on(
-        int((~is_timed).sum()),
-        "no-time",
-        text,
-        "error",
-        source,
-    )
+    count = int((~is_timed).sum())
+    return table, findings_on(count, "no-time", text, "error", source)
 
 
 def unfinished(file: DataFile) -> list[Finding]:
@@ -285,14 +282,14 @@ def unfinished(file: DataFile) -> list[Finding]:
         f"beside the database, {log.name} holds activities not yet saved, which are not read: let "
         f'the program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
     )
-    names = {"database": file.path.name, "log": log.name}
     return findings_on(
         1,
         "unsaved-database",
         text,
         "warning",
         file.label,
-        **names,
+        database=file.path.name,
+        log=log.name,
     )
 
 

@@ -106,7 +106,11 @@ _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())
 
 
 def tidy_rows(
-    table: pd.DataFrame, options: Options, *, source: str, campaign: str = ""
+    table: pd.DataFrame,
+    options: Options,
+    *,
+    source: str,
+    campaign: str = "",
 ) -> RawTable:
     """Return a table that has the columns of a tidy file under the names of the measurement table.
 
@@ -276,7 +280,12 @@ class _TidyReader(Reader):
 
     fallback = True
 
-    def raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
+    def raw(
+        self,
+        table: pd.DataFrame,
+        path: Path,
+        options: Options,
+    ) -> RawTable:
         """Return rows of a file under the names of the measurement table."""
         table = table.drop(
             columns=[name for name in table if str(name).startswith("__index_level_")]

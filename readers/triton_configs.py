@@ -43,10 +43,7 @@ class TritonConfigsReader(Reader):
     """Settings of vLLM's and SGLang's Triton kernels: a row without a time for each size."""
 
     name = "Triton settings JSON"
-
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise numbers that have a kernel's settings."""
-        return _SNIFF.search(head) is not None
+    mark = _SNIFF
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each number of tokens.
@@ -102,7 +99,11 @@ def _layer(stated: dict[str, str], rows: int, notes: list[Note]) -> dict[str, An
             "inter_dim": stated["N"],
             "gated": 1,
         }
-    return layer | {"op": "gemm", "n": stated["N"], "k": stated["K"]}
+    return layer | {
+        "op": "gemm",
+        "n": stated["N"],
+        "k": stated["K"],
+    }
 
 
 def _formats(word: str) -> tuple[str, str]:

@@ -71,10 +71,7 @@ class TunableOpReader(Reader):
     """Results of PyTorch's TunableOp: GEMM, with bias, batched and scaled; the winner of each search is a row."""
 
     name = "PyTorch TunableOp CSV"
-
-    def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise a line of validation or of a tuned GEMM."""
-        return _SNIFF.search(head) is not None
+    mark = _SNIFF
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each problem; lines of another form and problems without a tuned solution are refused."""

@@ -51,7 +51,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..arrays import IntArray
+from ..arrays import BoolArray, IntArray
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 
@@ -227,6 +227,38 @@ def findings_on(
     ]
 
 
+def findings_at(
+    rows: BoolArray,
+    label: str,
+    places: IntArray,
+    code: str,
+    text: str,
+    severity: Severity = "warning",
+    /,
+    **values: Hashable,
+) -> list[Finding]:
+    """Return a finding on the marked rows of a file, at the place of the first; nothing where none is marked.
+
+    ``places`` are the lines or records of the rows.
+    """
+    if not rows.any():
+        return []
+    source = f"{label}:{places[int(rows.argmax())]}"
+    return findings_on(int(rows.sum()), code, text, severity, source, **values)
+
+
+LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+"""The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
+
+
+def durations(start: IntArray, end: IntArray) -> IntArray:
+    """Return end - start; a difference that 64 bits cannot hold is the largest of its sign."""
+    with np.errstate(over="ignore"):
+        difference = end - start
+    wrapped = ((end ^ start) & (end ^ difference)) < 0
+    return np.where(wrapped, np.where(end > start, LAST, FIRST), difference)
+
+
 @dataclass(frozen=True)
 class Trace:
     """The recording of a profiler."""
@@ -250,6 +282,12 @@ class Trace:
 def empty_steps() -> pd.DataFrame:
     """Return a table of no steps."""
     return pd.DataFrame({name: np.array([], dtype=np.int64) for name in ("step", *NANOSECONDS)})
+
+
+def columns_of(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns of rows that the dispatch table has, counters among them."""
+    names = [str(name) for name in rows]
+    return {name: rows[name] for name in names if name in COLUMNS or name.startswith(COUNTER)}
 
 
 def dispatch_table(columns: Mapping[str, Any], rows: int | None = None) -> pd.DataFrame:

@@ -4,7 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.traces.dispatches import COLUMNS, Trace, counters_of, dispatch_table, in_order
+from flopcast.traces.dispatches import (
+    COLUMNS,
+    FIRST,
+    LAST,
+    Trace,
+    columns_of,
+    counters_of,
+    dispatch_table,
+    durations,
+    findings_at,
+    in_order,
+)
 
 
 def test_every_column_is_there_typed_and_missing_where_the_producer_has_none() -> None:
@@ -76,3 +87,21 @@ def test_rows_in_order_of_their_start_ties_as_given() -> None:
     )
     assert in_order(table)["name"].tolist() == ["b", "c", "a"]
     assert Trace(table).steps.empty
+
+
+def test_durations_never_wrap() -> None:
+    start, end = np.array([10, FIRST, LAST, 7]), np.array([15, LAST, FIRST, 3])
+    assert durations(start, end).tolist() == [5, LAST, FIRST, -4]
+
+
+def test_columns_that_the_table_does_not_have_are_left_behind() -> None:
+    rows = pd.DataFrame({"name": ["a"], "guid": [1], "counter.SQ_WAVES": [2.0]})
+    assert [*columns_of(rows)] == ["name", "counter.SQ_WAVES"]
+
+
+def test_a_finding_on_rows_names_the_place_of_the_first() -> None:
+    rows, lines = np.array([False, True, True]), np.array([2, 5, 9])
+    [finding] = findings_at(rows, "a.csv", lines, "no-time", "have no start", "error", by="x")
+    assert (finding.source, finding.count, finding.severity) == ("a.csv:5", 2, "error")
+    assert finding.remark.values["by"] == "x"
+    assert findings_at(~(rows | True), "a.csv", lines, "no-time", "have no start") == []

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from flopcast.readers.rocprofv3 import (
-    FIRST,
-    LAST,
     Agent,
     Agents,
     agent_device,
     agent_number,
-    durations,
     gfx_of,
     held,
     stacked,
     streams,
 )
+from flopcast.traces.dispatches import FIRST, LAST
 
 
 @pytest.mark.parametrize(
@@ -80,11 +77,6 @@ def test_numbers_beyond_64_bits_are_held_at_the_ends() -> None:
     assert values.tolist() == [5, LAST, FIRST]
     assert beyond.tolist() == [False, True, True]
     assert held([1, 2])[1].tolist() == [False, False]
-
-
-def test_durations_never_wrap() -> None:
-    start, end = np.array([10, FIRST, LAST, 7]), np.array([15, LAST, FIRST, 3])
-    assert durations(start, end).tolist() == [5, LAST, FIRST, -4]
 
 
 @pytest.mark.parametrize(

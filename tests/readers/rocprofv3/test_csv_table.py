@@ -8,8 +8,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprofv3 import LAST
 from flopcast.readers.rocprofv3_csv import CsvTable
+from flopcast.traces.dispatches import LAST
 
 HEADER = "Kernel_Name,Start_Timestamp,End_Timestamp,VGPR_Count"
 
