@@ -491,7 +491,12 @@ def _curves(table: pd.DataFrame, checked: Checked) -> go.Figure:
     errors = 100 * (table["predicted"] / table["observed"] - 1).abs().to_numpy()
     within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
     figure = Drawing(
-        go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3})
+        go.Scatter(
+            name="new rows",
+            x=THRESHOLDS,
+            y=within,
+            line={"color": SELECTED, "width": 3},
+        )
     )
     limits = [(float(limit), value) for limit, value in checked.expected.ir.items()]
     line = {"color": NEUTRAL, "width": 2, "dash": "dash"}

@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..evaluation.campaigns import LEAST
 from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..output import SCHEMA
-from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
+from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, TraceChanges
 from ..table.measurements import quantity
 from . import figures
 from .document import (
@@ -164,7 +164,12 @@ def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
         what += f" of {counted(paired.campaigns, 'campaign')}"
     each = " and ".join(
         f"{model} of {name} errs by {percent(error)}"
-        for model, name, error in zip(one.names, names, (paired.first, paired.second), strict=True)
+        for model, name, error in zip(
+            one.names,
+            names,
+            (paired.first, paired.second),
+            strict=True,
+        )
     )
     return f"{what} {each}: {difference(paired)}."
 
@@ -276,9 +281,14 @@ def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:
     )
 
 
-def _settings(body: Sequence[Row], names: tuple[str, str], heading: str, folded: str = "") -> Table:
+def _settings(
+    body: Sequence[Row],
+    names: tuple[str, str],
+    heading: str,
+    folded: str = "",
+) -> Table:
     medium: Any = "page" if folded else "both"
-    heads = (Column("setting"), *(Column(name, "prose") for name in names))
+    heads = columns("setting", prose=names)
     return Table(heads, body, heading, folded=folded, medium=medium)
 
 
@@ -334,7 +344,12 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
 
 PARTS: Final = wording("comparing-parts")
 """Part of a difference of two traces (`projection.comparison.PARTS`) -> words."""
-_TONES: Final[dict[str, Any]] = {FASTER: "good", REMOVED: "soft", SLOWER: "warning", SAME: ""}
+_TONES: Final[dict[str, Any]] = {
+    FASTER: "good",
+    REMOVED: "soft",
+    SLOWER: "warning",
+    SAME: "",
+}
 # rows of a table on a terminal; columns of a name there
 _CALLS = 15
 _NAME = 44
@@ -466,14 +481,11 @@ def estimates_document(
     each = records(estimates)
     cells = []
     for row in each:
-        written = {
-            name: _estimated(row, name)
-            for name in ("first", "second", "difference", "lower", "upper")
-        }
+        values = (_estimated(row, name) for name in ("first", "second"))
         ratio = f"{row['ratio']:.3f}", between(row["ratio_lower"], row["ratio_upper"])
-        reach = f"{written['lower']} … {written['upper']}"
-        apart = written["difference"], reach, share(row["shared"], 0)
-        cells.append((str(row["what"]), written["first"], written["second"], *ratio, *apart))
+        reach = f"{_estimated(row, 'lower')} … {_estimated(row, 'upper')}"
+        apart = _estimated(row, "difference"), reach, share(row["shared"], 0)
+        cells.append((str(row["what"]), *values, *ratio, *apart))
     first = each[0]
     reach = f"{sure} {between(first['ratio_lower'], first['ratio_upper'])}"
     verdict = "within the errors of both"
@@ -609,9 +621,9 @@ def answers_of_estimates(estimates: pd.DataFrame) -> Answers:
         # fields that both sides share
         alike = [one for one in str(row["what"]).split(", ") if "→" not in one]
         what = ", ".join(alike) or f"answer {len(made) + 1}"
-        made[what if what not in made else f"{what} ({len(made) + 1})"] = Answer(
-            first, second, reach, row["apart"]
-        )
+        if what in made:
+            what += f" ({len(made) + 1})"
+        made[what] = Answer(first, second, reach, row["apart"])
     return made
 
 
@@ -674,7 +686,15 @@ def several_document(
     return Document(
         title=", ".join(names),
         lead=pairs[0].lead,
-        opening=[Headline(figures[0], answer, first, f"{'; '.join(said)}."), *bars[:_SMALL]],
+        opening=[
+            Headline(
+                figures[0],
+                answer,
+                first,
+                f"{'; '.join(said)}.",
+            ),
+            *bars[:_SMALL],
+        ],
         sections=sections,
         offer="--out FOLDER writes the page, each pair in full",
         data=_compared(
@@ -715,17 +735,12 @@ def trace_sentence(changes: TraceChanges) -> str:
 
 def times_text(changes: TraceChanges) -> str:
     """Say how many steps, and which of their activities, are compared."""
-
-    def side(one: Side) -> str:
-        steps = ""
-        if one.steps:
-            steps = f"{counted(one.steps, 'step')}, "
-        return (
-            f"{one.label}: {steps}activities {duration(one.kernels_us)}, busy "
-            f"{duration(one.busy_us)}"
-        )
-
-    return f"{side(changes.before)}; {side(changes.after)}"
+    sides = []
+    for one in (changes.before, changes.after):
+        steps = f"{counted(one.steps, 'step')}, " if one.steps else ""
+        times = f"activities {duration(one.kernels_us)}, busy {duration(one.busy_us)}"
+        sides.append(f"{one.label}: {steps}{times}")
+    return "; ".join(sides)
 
 
 def signed(value: float, form: Callable[[float], str] = duration) -> str:

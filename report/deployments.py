@@ -572,8 +572,22 @@ def front_figure(choice: Choice) -> go.Figure:
         y = ways[up]
         texts = [f"{way(one)}, {_requests(one['concurrency'])}" for _, one in ways.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
-        drawn.add_scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look)
-        name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
+        drawn.add_scatter(
+            x=x,
+            y=y,
+            text=texts,
+            name=gpu,
+            mode="lines+markers",
+            **look,
+        )
+        name_line(
+            drawn,
+            str(gpu),
+            (place, len(kinds)),
+            x,
+            y,
+            colour,
+        )
         holding = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= asked.sure)]
         for _, one in holding.head(1).iterrows() if asked.limited else ():
             bars = {}

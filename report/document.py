@@ -280,7 +280,12 @@ class Document:
         said = lines([f"{of}: {one!r}" for of, one in messages.items()])
         return self._with(name, said, lambda: {of: one.to_dict() for of, one in messages.items()})
 
-    def _with(self, name: str, said: Lines, data: Callable[[], Mapping[str, Any]]) -> Document:
+    def _with(
+        self,
+        name: str,
+        said: Lines,
+        data: Callable[[], Mapping[str, Any]],
+    ) -> Document:
         return replace(
             self,
             closing=[*self.closing, said],
@@ -379,7 +384,11 @@ def records(table: pd.DataFrame) -> list[JSON]:
 
 
 def lines(
-    texts: Iterable[str], look: Look = "plain", *, tone: Tone = "", medium: Medium = "both"
+    texts: Iterable[str],
+    look: Look = "plain",
+    *,
+    tone: Tone = "",
+    medium: Medium = "both",
 ) -> Lines:
     """Return sentences, all with one tone."""
     return Lines(tuple(Line(text, tone) for text in texts), look, medium=medium)
@@ -484,4 +493,12 @@ def footer(made: Mapping[str, Any]) -> list[Part]:
     ]
     heads = (Column("file", "place"), Column("bytes", "number"), Column("SHA-256"))
     folded = f"{counted(len(files), 'file')} with size and SHA-256"
-    return [lines(said, tone="soft"), Table(heads, rows(files), "files", folded=folded)]
+    return [
+        lines(said, tone="soft"),
+        Table(
+            heads,
+            rows(files),
+            "files",
+            folded=folded,
+        ),
+    ]

@@ -68,7 +68,15 @@ def workloads(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | 
         law = rows[baseline["name"]].to_numpy(dtype=float)
         traces += _points_of(baseline["name"], observed, law, BASELINE, where)
     look = stroke(NEUTRAL, 2)
-    traces.append(go.Scatter(name="observed", x=place, y=_short(observed), **look, **_PANELS[0]))
+    traces.append(
+        go.Scatter(
+            name="observed",
+            x=place,
+            y=_short(observed),
+            **look,
+            **_PANELS[0],
+        )
+    )
     predicted = rows["predicted"].to_numpy(dtype=float)
     traces += _points_of(name, observed, predicted, SELECTED, where)
     ape = np.maximum(100 * np.abs(predicted - observed) / observed, LEAST_APE)
@@ -92,10 +100,29 @@ def workloads(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | 
         Drawing(traces),
         620,
         legend={**ABOVE, "itemsizing": "constant"},
-        annotations=[{"xref": "x2", "yref": "y2", **look} for look in farthest(place, ape, where)],
-        shapes=[{**dotted, "y0": error, "y1": error} for error in (1, 10)],
+        annotations=[
+            {
+                "xref": "x2",
+                "yref": "y2",
+                **look,
+            }
+            for look in farthest(place, ape, where)
+        ],
+        shapes=[
+            {
+                **dotted,
+                "y0": error,
+                "y1": error,
+            }
+            for error in (1, 10)
+        ],
         xaxis={**across, "anchor": "y", "matches": "x2", "showticklabels": False},
-        yaxis=titled(escape(unit), **up, anchor="x", domain=[0.4048, 1.0]),
+        yaxis=titled(
+            escape(unit),
+            **up,
+            anchor="x",
+            domain=[0.4048, 1.0],
+        ),
         xaxis2=titled("workloads from smallest to largest", **across, anchor="y2"),
         yaxis2=titled("error, %", **up, anchor="x2", domain=[0.0, 0.3648]),
     )
@@ -194,7 +221,14 @@ def inliers(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
         label = f"{len(rest)} other models"
         figure.add_trace(_curve(row, errors, style, label, "others", shown=index == 0))
     drawn = [
-        (row, {"color": BASELINE, "width": 2, "dash": _DASHES[index % len(_DASHES)]})
+        (
+            row,
+            {
+                "color": BASELINE,
+                "width": 2,
+                "dash": _DASHES[index % len(_DASHES)],
+            },
+        )
         for index, row in enumerate(cv.get("baselines") or [])
     ]
     drawn += [(row, {"color": colours[row["name"]], "width": 2}) for row in reversed(best)]
@@ -301,9 +335,23 @@ def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
         x = {"x": at + 1}
     hover = "observed %{x}, predicted %{y}<extra></extra>"
     look = dots(SELECTED, 4, opacity=0.6)
-    figure = Drawing(kind(**x, y=place[at], hovertemplate=hover, name="workloads", **look))
+    figure = Drawing(
+        kind(
+            **x,
+            y=place[at],
+            hovertemplate=hover,
+            name="workloads",
+            **look,
+        )
+    )
     ends = [1, last]
-    figure.add_scatter(x=ends, y=ends, name="same order", hoverinfo="skip", **stroke(NEUTRAL, 1))
+    figure.add_scatter(
+        x=ends,
+        y=ends,
+        name="same order",
+        hoverinfo="skip",
+        **stroke(NEUTRAL, 1),
+    )
     return styled(
         figure,
         420,
@@ -344,7 +392,15 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
             col=1,
         )
         covered = 100 * part["coverage"]
-        figure.add_scatter(name=str(way), x=x, y=covered, line=line, showlegend=False, row=2, col=1)
+        figure.add_scatter(
+            name=str(way),
+            x=x,
+            y=covered,
+            line=line,
+            showlegend=False,
+            row=2,
+            col=1,
+        )
     rule = table.drop_duplicates("rows", keep="last")
     style = {"color": BASELINE, "width": 2, "dash": "dash"}
     figure.add_scatter(
@@ -356,7 +412,14 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
         col=1,
     )
     figure.add_hline(
-        y=100 * interval, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1
+        y=100 * interval,
+        line={
+            "color": NEUTRAL,
+            "width": 1,
+            "dash": "dot",
+        },
+        row=2,
+        col=1,
     )
     counts = sorted(set(table["rows"]))
     figure.update_xaxes(
@@ -457,7 +520,14 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
         title,
     )
     if exponent:
-        figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
+        figure.add_vline(
+            x=-np.log10(0.05),
+            line={
+                "color": NEUTRAL,
+                "width": 1,
+                "dash": "dot",
+            },
+        )
     elif len(values) and values.min() > 0 and values.max() > DWARFED * np.median(values):
         _as_points(figure, values)
     return figure
@@ -481,7 +551,10 @@ def _as_points(figure: go.Figure, values: np.ndarray) -> None:
 
 
 def changes(
-    names: Sequence[str], values: Sequence[float], limits: Sequence[tuple[float, float]], unit: str
+    names: Sequence[str],
+    values: Sequence[float],
+    limits: Sequence[tuple[float, float]],
+    unit: str,
 ) -> go.Figure:
     """Draw changes as bars from zero: decreases to the left, increases to the right, with intervals where given.
 
@@ -530,7 +603,11 @@ def groups(rows: Sequence[Metrics], others: Sequence[float | None], rule: str) -
     marked = any(error is not None for error in others)
     look = Look()
     if marked:
-        look = {"showlegend": True, "legend": {**ABOVE, "y": 1.0}, "margin": {"t": 44}}
+        look = {
+            "showlegend": True,
+            "legend": {**ABOVE, "y": 1.0},
+            "margin": {"t": 44},
+        }
     labels = [str(row["group"]) for row in rows]
     texts = [percent(error) for error in errors]
     figure = _bars(labels, errors, texts, "mean error, %", **look)
@@ -544,7 +621,12 @@ def groups(rows: Sequence[Metrics], others: Sequence[float | None], rule: str) -
     if marked:
         marks = dots(BASELINE, 12, symbol="line-ns-open", line={"width": 3, "color": BASELINE})
         places = list(range(len(rows)))
-        figure.add_scatter(name=escape(rule), x=list(others), y=places, **marks)
+        figure.add_scatter(
+            name=escape(rule),
+            x=list(others),
+            y=places,
+            **marks,
+        )
     return figure
 
 
@@ -553,7 +635,11 @@ _PANELS: Final = ({"xaxis": "x", "yaxis": "y"}, {"xaxis": "x2", "yaxis": "y2"})
 
 
 def _points_of(
-    name: str, observed: np.ndarray, predicted: np.ndarray, colour: str, where: list[str]
+    name: str,
+    observed: np.ndarray,
+    predicted: np.ndarray,
+    colour: str,
+    where: list[str],
 ) -> Iterator[go.Scatter | go.Scattergl]:
     """Yield a model's predictions in the upper panel and their errors in the lower; what is not positive is left out.
 
@@ -655,7 +741,14 @@ def _bars(
         "outsidetextfont": {"size": 12},
     }
     figure = Drawing(
-        go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars)
+        go.Bar(
+            x=_short(values),
+            y=places,
+            text=texts,
+            customdata=full,
+            hovertemplate=hover,
+            **bars,
+        )
     )
     ticks = {
         "tickmode": "array",
@@ -745,7 +838,12 @@ def log_axes(figure: go.Figure, x: str, y: str) -> None:
 
 
 def name_line(
-    figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike, y: ArrayLike, colour: str
+    figure: go.Figure,
+    name: str,
+    line: tuple[int, int],
+    x: ArrayLike,
+    y: ArrayLike,
+    colour: str,
 ) -> None:
     """Write the name of a line beside it, both axes being logarithmic; ``line`` is which of how many it is.
 
@@ -755,7 +853,16 @@ def name_line(
     across = np.log10(np.asarray(x, dtype=float))
     up = np.log10(np.asarray(y, dtype=float))
     at = (place + 1) * len(across) // (count + 1)
-    figure.add_annotation(_named(escape(name), across[at], up[at], colour, ax=28, ay=-24))
+    figure.add_annotation(
+        _named(
+            escape(name),
+            across[at],
+            up[at],
+            colour,
+            ax=28,
+            ay=-24,
+        )
+    )
 
 
 def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[Look]:

@@ -44,7 +44,11 @@ from .document import (
 from .formats import NONE, counted, duration, formatted, milliseconds, share, shortened
 from .layouts import laid_out
 
-_TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
+_TONES: Final[dict[str, Tone]] = {
+    "error": "error",
+    "warning": "warning",
+    "info": "soft",
+}
 NOT_READ: Final = "whole modules"
 """What stands for the operator of tables whose rows have none of ours, or are of unknown kind."""
 _NAMED: Final = 10  # kernels without a class that are listed
@@ -334,7 +338,14 @@ def peak_table(above: pd.DataFrame) -> Table:
     outcome = above["kept"].map({True: "kept", False: "kept out"})
     shown = above.assign(operator=operator, outcome=outcome)
     tone: dict[bool, Tone] = {True: "warning", False: "error"}
-    return _cut(laid_out("ingest-peaks", shown, tone=lambda row: tone[row["kept"]], peak=peak_name))
+    return _cut(
+        laid_out(
+            "ingest-peaks",
+            shown,
+            tone=lambda row: tone[row["kept"]],
+            peak=peak_name,
+        )
+    )
 
 
 def irregular_table(irregular: pd.DataFrame) -> Table:

@@ -106,7 +106,11 @@ def measurements_json(measured: Measured) -> JSON:
                 if not (isinstance(cell, float) and np.isnan(cell))
             }
         )
-    return {**measured.provenance, "notes": [*map(repr, measured.notes)], "rows": rows}
+    return {
+        **measured.provenance,
+        "notes": [*map(repr, measured.notes)],
+        "rows": rows,
+    }
 
 
 def inline_document(inline: InlineTimes) -> Document:

@@ -335,7 +335,12 @@ def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
     table = laid_out("power-components", compared)
     kernels = compared["kernel"].tolist()
     body = []
-    for row, before, after in zip(table.rows, [None, *kernels], [*kernels[1:], None], strict=False):
+    for row, before, after in zip(
+        table.rows,
+        [None, *kernels],
+        [*kernels[1:], None],
+        strict=False,
+    ):
         kernel, *cells = row.cells
         shown = ""
         if named or kernel != before:
@@ -511,7 +516,12 @@ def run_figure(one: KernelPower, parts: Mapping[str, ComponentPower]) -> go.Figu
             ("mean by execution", means["start_us"], means["mean_w"], stroke(SELECTED, 2)),
         )
         traces[name] = [
-            go.Scatter(name=label, x=_short(x.to_numpy()), y=_short(y.to_numpy()), **look)
+            go.Scatter(
+                name=label,
+                x=_short(x.to_numpy()),
+                y=_short(y.to_numpy()),
+                **look,
+            )
             for label, x, y, look in looks
         ]
     figure = _stacked(traces, "time since the run began, µs")
@@ -525,8 +535,18 @@ def run_figure(one: KernelPower, parts: Mapping[str, ComponentPower]) -> go.Figu
 
 
 def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
-    def curve(name: str, look: dict[str, Any], phase: np.ndarray, power: np.ndarray) -> go.Scatter:
-        return go.Scatter(name=name, x=_short(kernel_us * phase), y=_short(power), **look)
+    def curve(
+        name: str,
+        look: dict[str, Any],
+        phase: np.ndarray,
+        power: np.ndarray,
+    ) -> go.Scatter:
+        return go.Scatter(
+            name=name,
+            x=_short(kernel_us * phase),
+            y=_short(power),
+            **look,
+        )
 
     if part.sse is not None:
         yield _readings("SSE readings", part.sse, kernel_us, BASELINE)

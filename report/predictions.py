@@ -138,7 +138,12 @@ class Tally:
         }
         self._figures: list[np.ndarray] = []
 
-    def add(self, frame: pd.DataFrame, first: pd.Series, parts: pd.DataFrame | None = None) -> None:
+    def add(
+        self,
+        frame: pd.DataFrame,
+        first: pd.Series,
+        parts: pd.DataFrame | None = None,
+    ) -> None:
         """Count rows, by basis and part too (`TrainedModel.parts`).
 
         `first` is the first way in which each is unlike training, or why it has no prediction: in

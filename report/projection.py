@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -79,7 +80,10 @@ def projection_document(result: Result) -> Document:
     projection = result.projection
     unsure = result.uncertainty
     kernels = kernel_table(projection, result.rates)
-    phases = []
+    said = profiled(projection)
+    if result.need is not None:
+        said.append(str(result.need.told))
+    said.append(str(result.verdict))
     if result.phases is not None:
         phases = [str(result.phases.note)]
     if result.need is None:
@@ -250,7 +254,7 @@ def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Slid
     measured = result.projection.measured_us
     axes = []
     for name in names:
-        axes.append((str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()]))
+        axes.append((str(SWEEPABLE[name]), [*map("{:,.6g}".format, points[name].unique())]))
     choices = [
         [
             Headline(
@@ -380,9 +384,7 @@ def _advice(result: Result) -> pd.DataFrame | None:
         roofs = table[f"{side}_roof"].map(
             lambda roof: f" {share(roof, 0)}" if np.isfinite(roof) else ""
         )
-        shown[f"{side}_bound"] = [
-            f"{bound}{roof}" if bound else NONE for bound, roof in zip(bounds, roofs, strict=True)
-        ]
+        shown[f"{side}_bound"] = (bounds + roofs).where(bounds.ne(""), NONE).tolist()
     return table.assign(**shown)
 
 
@@ -395,7 +397,7 @@ def in_words(table: pd.DataFrame) -> pd.DataFrame:
 
 def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     """Return every table under its name; tables without rows are left out. ``kernels`` are of `kernel_table`."""
-    words = {"host": result.projection.host.name, "target": target_of(result.projection)}
+    words = _gpus(result)
     whole = result.uncertainty.nominal_us
     steps = result.steps
     other = result.remarks["other"]
@@ -436,6 +438,11 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     if added > whole:
         made["classes"] = replace(made["classes"], caption=_why_more(result, added, whole))
     return {name: table for name, table in made.items() if table.rows}
+
+
+def _gpus(result: Result) -> dict[str, str]:
+    """Return what heads of columns call both sides."""
+    return {"host": result.projection.host.name, "target": target_of(result.projection)}
 
 
 def _why_more(result: Result, added: float, whole: float) -> str:
@@ -498,8 +505,7 @@ def _efficiency(result: Result, kernels: pd.DataFrame) -> Table:
     for side in SIDES:
         moved = rated[f"{side}_memory_share"]
         shown[f"{side}_bandwidth"] = moved.where(~sends, rated[f"{side}_link_share"])
-    words = {"host": result.projection.host.name, "target": target_of(result.projection)}
-    return laid_out("projection-efficiency", rated.assign(**shown), words)
+    return laid_out("projection-efficiency", rated.assign(**shown), _gpus(result))
 
 
 def _split(result: Result) -> Iterator[dict[Any, Any]]:
@@ -572,11 +578,8 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
         unknown=unknown_work(projection),
     )
     rows = rows.assign(repeats=repeats_of(rows))
-    every_dim = []
-    for operator in OPS.values():
-        if operator.name != UNKNOWN_OP:
-            every_dim.extend(operator.dims)
-    dims = dict.fromkeys(every_dim)
+    of_each = (operator.dims for operator in OPS.values() if operator.name != UNKNOWN_OP)
+    dims = dict.fromkeys(chain.from_iterable(of_each))
     keys = [name for name in ("name", "kind", LAW, BOUND, *WORDS, *dims) if name in rows]
     code = rows.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
     by = rows.groupby(code)
@@ -682,16 +685,18 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
     path = projection.path
     work = path[path["kind"] == WORK]
     if not len(graph.calls) or work.empty:
-        return pd.DataFrame({"name": [], "count": [], "path_us": [], "share": []})
+        return pd.DataFrame(
+            {
+                "name": [],
+                "count": [],
+                "path_us": [],
+                "share": [],
+            }
+        )
     names = np.array(graph.calls.names, dtype=object)
     launched = np.flatnonzero(graph.call >= 0)
-    operators = (
-        projection.activities["op_name"]
-        .astype(object)
-        .fillna("")
-        .astype(str)
-        .to_numpy()[graph.rows]
-    )
+    operators = projection.activities["op_name"].astype(object).fillna("").astype(str)
+    operators = operators.to_numpy()[graph.rows]
     named = operators[launched] != ""
     names[graph.call[launched[named]]] = operators[launched[named]]
     ends = projection.times.call_ns(graph)[0] + graph.calls.duration_ns * projection.cpu
@@ -729,12 +734,18 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
     total = float(kernels["projected_us"].sum())
     if guessed.empty or not total:
         return []
-    part = share(float(guessed["projected_us"].sum()) / total)
+    part = share(_part_of(guessed, kernels))
     count = counted(int(guessed["count"].sum()), "kernel")
     return [
         f"{part} of the projected time of activities is of {count} whose work is unknown: a law "
         "has only their time"
     ]
+
+
+def _part_of(some: pd.DataFrame, kernels: pd.DataFrame) -> float:
+    """Return the share of the projected time that some kernels take of all."""
+    total = float(kernels["projected_us"].sum())
+    return float(some["projected_us"].sum()) / (total or 1.0)
 
 
 def unknown_json(kernels: pd.DataFrame) -> JSON:
@@ -743,8 +754,7 @@ def unknown_json(kernels: pd.DataFrame) -> JSON:
     total = float(kernels["projected_us"].sum())
     by = guessed.groupby("name", sort=False, observed=True)
     sums = by[["count", "measured_us", "projected_us"]].sum().reset_index()
-    part = float(guessed["projected_us"].sum()) / (total or 1.0)
-    return {"share": part, "kernels": records(sums)}
+    return {"share": _part_of(guessed, kernels), "kernels": records(sums)}
 
 
 def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:

@@ -290,7 +290,14 @@ def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.S
     for mark in marks:
         points.append((escape(mark.label), [mark.value], [mark.time_us], open_diamond))
     for name, x, times_us, look in points:
-        drawn.append(go.Scatter(name=name, x=x, y=[time / 1e3 for time in times_us], **look))
+        drawn.append(
+            go.Scatter(
+                name=name,
+                x=x,
+                y=[time / 1e3 for time in times_us],
+                **look,
+            )
+        )
     return drawn
 
 

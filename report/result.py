@@ -99,7 +99,11 @@ class Result:
         return page(whole)
 
     def save(
-        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+        self,
+        path: str | Path,
+        *,
+        made: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Write the result, whole or not at all: `saved_as` into a folder, or the one file that the suffix asks for.
 

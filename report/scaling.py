@@ -448,7 +448,14 @@ def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     peaks = [key for key in _PEAKS if key in base.peaks]
     every = [
         *_figures(models, base, WHOLE, "×"),
-        *_figures(models, base, peaks, "×", PEAKS, lambda gpu, key: gpu.peaks.get(key)),
+        *_figures(
+            models,
+            base,
+            peaks,
+            "×",
+            PEAKS,
+            lambda gpu, key: gpu.peaks.get(key),
+        ),
         *_figures(models, base, _CACHES, "×"),
         *_figures(models, base, _OTHERS, "×"),
         *_figures(models, base, _OWN, "="),
@@ -568,7 +575,10 @@ def _panel(
 
 
 def _curve(
-    law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False
+    law: LawPrediction,
+    y: list[float],
+    line: dict[str, Any],
+    hidden: bool = False,
 ) -> go.Scatter:
     visible = True
     if hidden:
@@ -796,7 +806,13 @@ def family_figure(result: DeviceScaling) -> go.Figure:
         error = None
         if np.isfinite(lower):
             error = bars
-        figure.add_scatter(x=[value], y=[place], error_x=error, name=one.name, **median)
+        figure.add_scatter(
+            x=[value],
+            y=[place],
+            error_x=error,
+            name=one.name,
+            **median,
+        )
     figure.add_vline(x=1, line={"color": BASELINE, "width": 1})
     names = [escape(one.name) for one in result.families]
     figure.update_yaxes(
@@ -822,7 +838,12 @@ def problem_figure(measured: DeviceSizes) -> go.Figure:
         )
     ends = measured.sizes.tolist()
     linear = stroke(BASELINE, 2, dash="dash")
-    figure.add_scatter(name="linear", x=ends, y=[size / ends[0] for size in ends], **linear)
+    figure.add_scatter(
+        name="linear",
+        x=ends,
+        y=[size / ends[0] for size in ends],
+        **linear,
+    )
     figure.update_xaxes(
         type="log",
         tickvals=ends,

@@ -123,7 +123,13 @@ def picture(figure: go.Figure, title: str) -> str:
         stacked = figure.layout.barmode in ("stack", "relative")
         drawn = [_values(trace) for trace in traces]
         across = _axis(figure, x_name, [x for x, _ in drawn], traces, stacked=stacked)
-        up = _axis(figure, y_name, [y for _, y in drawn], traces, stacked=stacked)
+        up = _axis(
+            figure,
+            y_name,
+            [y for _, y in drawn],
+            traces,
+            stacked=stacked,
+        )
         parts += _grid(figure, (x_name, y_name), across, up)
         parts += _traces(traces, drawn, across, up, stacked=stacked)
         parts += _names_of_bars(across, up)
@@ -197,7 +203,12 @@ def _is_words(values: Sequence[Any]) -> bool:
 
 
 def _axis(
-    figure: go.Figure, name: str, values: list[list[Any]], traces: list[Any], *, stacked: bool
+    figure: go.Figure,
+    name: str,
+    values: list[list[Any]],
+    traces: list[Any],
+    *,
+    stacked: bool,
 ) -> Axis:
     """Return an axis as the figure sets it, else around all values of its traces."""
     letter = name[0]
@@ -260,7 +271,12 @@ def _turned(axis: Axis, layout_axis: Any) -> Axis:
     return axis
 
 
-def _grid(figure: go.Figure, names: tuple[str, str], across: Axis, up: Axis) -> Iterator[str]:
+def _grid(
+    figure: go.Figure,
+    names: tuple[str, str],
+    across: Axis,
+    up: Axis,
+) -> Iterator[str]:
     """Yield the lines of the grid, the words at them, and the titles of both axes."""
     thin = f'stroke="{GRID}" stroke-opacity="0.25"'
     for value, words in across.ticks():
@@ -327,7 +343,17 @@ def _traces(
                 beside = (0, 1)
             else:
                 beside = (bars.index(place), len(bars))
-            yield from _bars(trace, x, y, across, up, colour, beside, reached, stacked=stacked)
+            yield from _bars(
+                trace,
+                x,
+                y,
+                across,
+                up,
+                colour,
+                beside,
+                reached,
+                stacked=stacked,
+            )
             continue
         places = np.linspace(0, max(len(x) - 1, 0), POINTS).round()
         chosen = np.unique(places.astype(int))
@@ -356,7 +382,13 @@ def _traces(
                 yield f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{radius}" fill="{colour}" fill-opacity="0.7"/>'
 
 
-def _heat(trace: Any, x: list[Any], y: list[Any], across: Axis, up: Axis) -> Iterator[str]:
+def _heat(
+    trace: Any,
+    x: list[Any],
+    y: list[Any],
+    across: Axis,
+    up: Axis,
+) -> Iterator[str]:
     """Yield the cells of a heat map, the darker the larger; a missing value has none."""
     values = np.asarray(trace.z, dtype=float)
     largest = float(np.nanmax(values)) or 1.0

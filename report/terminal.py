@@ -112,7 +112,14 @@ def show(
         return
     if short:
         answer = document.short
-        document = replace(document, title="", lead="", opening=answer, sections=[], closing=[])
+        document = replace(
+            document,
+            title="",
+            lead="",
+            opening=answer,
+            sections=[],
+            closing=[],
+        )
     if document.offer and not written:
         said = Lines([Line(f"Nothing was written: {document.offer}.")])
         document = replace(document, closing=[*document.closing, said])
@@ -370,7 +377,12 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
         yield Text(table.caption, "dim italic")
 
 
-def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: int) -> int:
+def _needed(
+    columns: Sequence[Column],
+    heads: list[str],
+    shown: list[Row],
+    gap: int,
+) -> int:
     """Return the width at which a table reads well: names and numbers whole, words in a few lines."""
     widths = []
     for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
@@ -386,7 +398,12 @@ def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: 
     return sum(widths) + gap * len(widths) + 1
 
 
-def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: int) -> Grid:
+def _grid(
+    columns: Sequence[Column],
+    heads: list[str],
+    shown: list[Row],
+    gap: int,
+) -> Grid:
     """Return a table whose columns stand ``gap`` blanks apart, the divider being one of them."""
     grid = Grid(
         box=SIMPLE_HEAD,

@@ -463,7 +463,14 @@ def deviations(result: ValidationResult) -> go.Figure:
     figure = Drawing([trace.update(visible=law == laws[0]) for law, trace in traces])
     low = 1 / (1 + result.margin)
     high = 1 + result.margin
-    figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
+    figure.add_hrect(
+        y0=low,
+        y1=high,
+        fillcolor="green",
+        opacity=0.12,
+        line_width=0,
+        layer="below",
+    )
     figure.add_hline(y=1, line_width=1, line_color="green")
     log_axes(figure, "t_host (µs)", _axis(symbol, laws[0]))
     buttons = []
