@@ -85,20 +85,12 @@ def projection_document(result: Result) -> Document:
         said.append(str(result.need.told))
     said.append(str(result.verdict))
     if result.phases is not None:
-        phases = [str(result.phases.note)]
+        said.append(str(result.phases.note))
+    said += unknown(kernels)
     if result.need is None:
-        need = []
-    else:
-        need = [str(result.need.told)]
-    said = [
-        *profiled(projection),
-        *need,
-        str(result.verdict),
-        *phases,
-        *unknown(kernels),
-        *([] if need else narrower(result)),
-        *([] if result.advice is None else [str(result.advice.remark)]),
-    ]
+        said += narrower(result)
+    if result.advice is not None:
+        said.append(str(result.advice.remark))
     remarks = [*map(repr, (*changes(result), *result.notes, unsure.note))]
     head = Headline(
         "end to end",
@@ -751,7 +743,6 @@ def _part_of(some: pd.DataFrame, kernels: pd.DataFrame) -> float:
 def unknown_json(kernels: pd.DataFrame) -> JSON:
     """Return the same as JSON types, with the kernels by name."""
     guessed = kernels[kernels["unknown"]]
-    total = float(kernels["projected_us"].sum())
     by = guessed.groupby("name", sort=False, observed=True)
     sums = by[["count", "measured_us", "projected_us"]].sum().reset_index()
     return {"share": _part_of(guessed, kernels), "kernels": records(sums)}
