@@ -18,8 +18,9 @@ from ..datasets.embedded import is_shipped
 from ..errors import DataError, FlopcastError, ParameterError, check_level, check_plain_file
 from ..evaluation.advising import check_need
 from ..hardware import GPU
+from ..hardware import find as find_gpu
 from ..operators.kinds.serving_run import SERVING
-from ..operators.work import as_numbers
+from ..operators.work import as_numbers, texts
 from ..output import FILES, FORMATS, check_file, replacing, whole_file, write_table, write_text
 from ..readers.base import LINE
 from ..readers.files import plain_cells, read_plain_table
@@ -44,7 +45,7 @@ from ..table.measurements import as_text, count_reasons
 from ..values import Count, Counts, Limit, Names, Price, PriceByGPU, Probability, Rate
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
-from ..workloads.deployments import SURE
+from ..workloads.deployments import ENGINES, SURE
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
@@ -54,7 +55,7 @@ from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, as_toml, find_release, unknown_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
-from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, shipped
+from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, contradicting, shipped
 from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, complete
 from ..workloads.speculation import MTP, check_same_drafts, drafted, without
@@ -792,6 +793,7 @@ def calibrate(
             served = without(served)
         served, lost = _near_the_forecast(served, lost, model)
         fitted = model.calibrated(served)
+        notes = (*notes, *contradicting(served, model))
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
         if drafts != NONE:
             read |= {OWN_SPECULATION: drafts}
@@ -919,9 +921,16 @@ def _served(
         load_measurements,
     )  # here: readers take long to import, and few forecasts need them
 
-    loaded = load_measurements(cases, default=default, rename=rename, timed=False)
+    loaded = load_measurements(cases, default=default, rename=rename, each=True, timed=False)
     runs = described(loaded.frame[loaded.frame["op"] == SERVING])[0]
-    notes = (*loaded.notes, *_unread_options(runs))
+    for device in dict.fromkeys(texts(runs, "device")):
+        find_gpu(str(device))
+    engines = texts(runs, "engine")
+    for row in np.flatnonzero(~np.isin(engines, ["", *ENGINES])):
+        problem = f"engine must be one of {', '.join(ENGINES)}, got {engines[row]!r}"
+        raise DataError(f"{problem}: leave its runs out", source=str(runs["source"].iloc[row]))
+    kept_notes = [note for note in loaded.notes if not note.code.startswith("repeats-")]
+    notes = (*kept_notes, *_unread_options(runs))
     varied = runs["variant"].ne("")
     if len(runs) and drafted(runs).all():
         return runs.reset_index(drop=True), loaded.rejected, notes, MTP

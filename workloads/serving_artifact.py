@@ -82,6 +82,7 @@ class FitText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trees: TreesText | None = None
     stock: StockText | None = None
     stacks: dict[Word, tuple[Logarithm, Width]] = {}
+    repeats: dict[Word, Width] = {}
     across: Share = 1.0
 
 

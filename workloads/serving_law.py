@@ -52,6 +52,10 @@ class Law:
         Whether the engine may be tuned just as well.
     least : ndarray of shape (...)
         What physics allows at least, in the unit of the medians: no quantile is below it.
+    beneath, beneath_share : ndarray of shape (...)
+        Of a stack whose own runs are carried over: what the logarithm of a tuned engine's median is beside
+        this one's, and its deviation in parts of this one's. No quantile is below the tuned one's.
+        Minus infinity where nothing is carried over.
 
     Examples
     --------
@@ -67,6 +71,8 @@ class Law:
     longer: FloatArray
     either: BoolArray
     least: FloatArray
+    beneath: FloatArray
+    beneath_share: FloatArray
 
     @classmethod
     def of(
@@ -76,16 +82,19 @@ class Law:
         longer: FloatArray | float = 0.0,
         either: BoolArray | bool = False,
         least: FloatArray | float = 0.0,
+        beneath: FloatArray | float = -np.inf,
+        beneath_share: FloatArray | float = 1.0,
     ) -> Law:
         """Return the law of times, each part broadcast to the shape of all."""
-        return cls(*np.broadcast_arrays(middle, spread, longer, either, least))
+        parts = (middle, spread, longer, either, least, beneath, beneath_share)
+        return cls(*np.broadcast_arrays(*parts))
 
     @classmethod
     def joined(cls, laws: Sequence[Law], shape: tuple[int, ...]) -> Law:
         """Return the laws of several sets of settings as one of a shape."""
         parts = []
-        for name in ("middle", "spread", "longer", "either", "least"):
-            parts.append(np.concatenate([getattr(law, name) for law in laws]).reshape(shape))
+        for of_laws in zip(*(law._parts for law in laws), strict=True):
+            parts.append(np.concatenate(of_laws).reshape(shape))
         return cls(*parts)
 
     def part(self, settings: int) -> Law:
@@ -96,7 +105,9 @@ class Law:
         """Return the law of a product: with a factor of such medians and deviations of the logarithm."""
         factor = np.exp(log)
         wider = np.hypot(self.spread, spread)
-        return Law.of(self.middle * factor, wider, self.longer, self.either, self.least * factor)
+        rest = (self.beneath, self.beneath_share)
+        least = self.least * factor
+        return Law.of(self.middle * factor, wider, self.longer, self.either, least, *rest)
 
     def quantiles(self, normals: Sequence[float] | FloatArray) -> FloatArray:
         """Return the quantiles at standard normal quantiles, shape (..., n)."""
@@ -110,7 +121,9 @@ class Law:
         weight = np.clip((z - NORMALS[right - 1]) / width, 0.0, 1.0)
         on_top = self._on_top
         between = (1.0 - weight) * on_top[..., right - 1] + weight * on_top[..., right]
-        logs = np.log(self.middle)[..., None] + self.spread[..., None] * z + between
+        logs = self.spread[..., None] * z + between
+        tuned = self.beneath[..., None] + (self.beneath_share * self.spread)[..., None] * z
+        logs = np.log(self.middle)[..., None] + np.maximum(logs, tuned)
         with np.errstate(divide="ignore"):
             return np.maximum(logs, np.log(self.least)[..., None])
 
@@ -126,6 +139,7 @@ class Law:
         # beyond the last quantiles the law is as steep as that of the tuned engine
         z += np.minimum(asked - logs[..., 0], 0.0) / self.spread
         z += np.maximum(asked - logs[..., -1], 0.0) / self.spread
+        z = np.minimum(z, (asked - self.beneath) / (self.beneath_share * self.spread))
         return np.where(limit < self.least, 0.0, each(NORMAL.cdf, z))
 
     @property
@@ -136,7 +150,8 @@ class Law:
 
     @property
     def _parts(self) -> tuple[FloatArray | BoolArray, ...]:
-        return self.middle, self.spread, self.longer, self.either, self.least
+        tuned = (self.beneath, self.beneath_share)
+        return self.middle, self.spread, self.longer, self.either, self.least, *tuned
 
     @property
     def _on_top(self) -> FloatArray:

@@ -215,6 +215,8 @@ class Fit:
     # by `Points.stacks`: how much longer own runs of a stack took, in parts of what stock engines
     # take longer (0: as tuned), and its standard deviation
     stacks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # by the place of an own run, the deviation of the logarithms of repeats of its setting
+    repeats: Mapping[str, float] = field(default_factory=dict)
     across: float = 1.0  # what covariances between GPUs of unlike vendors are multiplied by
 
 
@@ -245,14 +247,18 @@ class Served:
     # what physics allows at least, ms; 0 where a peak is unknown; shape (n_settings,)
     ttft_least: FloatArray | float = 0.0
     tpot_least: FloatArray | float = 0.0
+    # of own runs that are carried over: `Law.beneath` and `Law.beneath_share`; shape (n_settings,)
+    ttft_beneath: FloatArray | float = -np.inf
+    tpot_beneath: FloatArray | float = -np.inf
+    ttft_beneath_share: FloatArray | float = 1.0
+    tpot_beneath_share: FloatArray | float = 1.0
 
     def law(self, time: str) -> Law:
         """Return the law of one of `TIMES`, of the engine that was asked for."""
         name = time.removesuffix("_ms")
-        spread, longer, least_of_time = (
-            getattr(self, f"{name}_{part}") for part in ("spread", "longer", "least")
-        )
-        return Law.of(getattr(self, time), spread, longer, self.either, least_of_time)
+        parts = ("spread", "longer", "least", "beneath", "beneath_share")
+        spread, longer, *bounds = (getattr(self, f"{name}_{part}") for part in parts)
+        return Law.of(getattr(self, time), spread, longer, self.either, *bounds)
 
 
 @dataclass(frozen=True)
@@ -319,6 +325,7 @@ class ServingModel:
         makers = vendors(rows, user_gpu)
         near = nearness(here, self._points.part(self._owned))
         values, rests, longers = {}, {}, {}
+        beneath, shares = {}, {}
         deployments = self._points.names["deployment"]
         owned = _among(here.names["deployment"], deployments[self._owned])
         combinations = self._points.names["combination"][self._owned]
@@ -342,8 +349,13 @@ class ServingModel:
             spread = rests[time].spread
             carried = self._carried(self.fits[time], rows, here, spread)
             # a model that was run on the GPU with the engine says itself how it is set up there
-            wide = np.where(stacked & ~owned & ~of_model, carried, spread)
+            over = stacked & ~owned & ~of_model
+            wide = np.where(over, carried, spread)
             rests[time] = replace(rests[time], spread=wide)
+            # where own runs took longer than tuned ones, no other setting is sooner than tuned
+            later, _ = self._factors(self.fits[time], rows, here.stacks)
+            beneath[time] = np.where(over, -np.maximum(later, 0.0), -np.inf)
+            shares[time] = np.where(over, spread / wide, 1.0)
             tuned = stacked | owned | (asked == TUNINGS[0])
             longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
         if self._owned.any():
@@ -395,6 +407,10 @@ class ServingModel:
             either=asked == EITHER,
             ttft_least=leasts["ttft_ms"],
             tpot_least=leasts["tpot_ms"],
+            ttft_beneath=beneath["ttft_ms"],
+            tpot_beneath=beneath["tpot_ms"],
+            ttft_beneath_share=shares["ttft_ms"],
+            tpot_beneath_share=shares["tpot_ms"],
         )
         remarks = (*self._remarks(rests, queued, served, as_run), *beyond)
         return replace(served, remarks=remarks)
@@ -613,10 +629,19 @@ class ServingModel:
             self._two_near(near, time), fit, queued
         )
         of_setting = _doublings(rows, self._most_near(here, near, time))
+        repeated = self._repeated(near, time)
+        rests, with_runs = rests.repeated(repeated), with_runs.repeated(repeated)
         with_runs = with_runs.beyond(time, of_setting, held_up)
         return with_runs.unless(
             rests, rests.spread < with_runs.spread
         )  # far beyond own runs it is as sure as without
+
+    def _repeated(self, near: FloatArray, time: str) -> FloatArray:
+        """Return the deviation that repeats of the user's settings near each setting had, shape (n,)."""
+        deviations = np.zeros(near.shape[1])
+        for number, place in enumerate(np.flatnonzero(self._owned)):
+            deviations[number] = self.fits[time].repeats.get(str(place), 0.0)
+        return (near * deviations).max(axis=1, initial=0.0)
 
     def _names(self, runs: BoolArray) -> dict[str, np.ndarray]:
         return {name: codes[runs] for name, codes in self._points.names.items()}
@@ -811,7 +836,11 @@ class ServingModel:
                     factors[new],
                     setting[new],
                 )
-            fits[time] = replace(fit, weights=weights)
+            repeats = dict(fit.repeats)
+            deviations = deviation_of_repeats(runs, points, time)
+            for place in np.flatnonzero(deviations > 0.0):
+                repeats[str(len(self.runs) + place)] = float(deviations[place])
+            fits[time] = replace(fit, weights=weights, repeats=repeats)
         if all((fits[time].weights[len(self.runs) :] == 0).all() for time in TIMES):
             raise DataError(
                 "no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known "
@@ -878,6 +907,7 @@ class ServingModel:
                 "trees": fit.trees and fit.trees.to_json(),
                 "stock": fit.stock and fit.stock.rounded(),
                 "stacks": {name: np.round(both, 5).tolist() for name, both in fit.stacks.items()},
+                "repeats": {place: round(wide, 5) for place, wide in fit.repeats.items()},
                 "across": fit.across,
             }
         said = {
@@ -928,6 +958,7 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 trees=trees,
                 stock=stock,
                 stacks=state.stacks,
+                repeats=state.repeats,
                 across=state.across,
             )
         missing = []
@@ -1004,6 +1035,11 @@ class _Rests:
                 grown += squared
         contended = np.minimum(contended, np.square(held_up))
         return replace(self, spread=np.sqrt(np.square(self.within) + grown + contended))
+
+    def repeated(self, deviation: FloatArray) -> _Rests:
+        """Return the same, wider by the deviation that repeats of the setting had."""
+        within, spread = (np.hypot(wide, deviation) for wide in (self.within, self.spread))
+        return replace(self, within=within, spread=spread)
 
     def unless(self, other: _Rests, where: BoolArray) -> _Rests:
         """Return the same, with the widths of another and what it says in some places."""
@@ -1107,6 +1143,53 @@ def settings_of(points: Points) -> np.ndarray:
         first = np.flatnonzero(matched[place, :place] & (settings[:place] == np.arange(place)))
         settings[place] = first[0] if len(first) else place
     return settings
+
+
+def deviation_of_repeats(runs: pd.DataFrame, points: Points, time: str) -> FloatArray:
+    """Return the deviation of the logarithm of repeats of each run's setting, shape (n,); 0 without repeats.
+
+    Repeats have the same requests under way; those of a setting with others count together.
+    """
+    table = pd.DataFrame({"setting": settings_of(points), "log": np.log(as_numbers(runs, time))})
+    table["users"] = as_numbers(runs, "concurrency")
+    load = table.groupby(["setting", "users"])["log"]
+    table["squared"] = np.square(table["log"] - load.transform("mean"))
+    table["degrees"] = 1.0 - 1.0 / load.transform("count")
+    table.loc[table["log"].isna(), ["squared", "degrees"]] = 0.0
+    sums = table.groupby("setting")[["squared", "degrees"]].transform("sum")
+    variance = sums["squared"] / sums["degrees"].where(sums["degrees"] > 1e-9)
+    return np.sqrt(variance.fillna(0.0).to_numpy(dtype=np.float64))
+
+
+def contradicting(runs: pd.DataFrame, model: ServingModel) -> Iterator[Remark]:
+    """Yield a remark on each time whose repeats of a setting differ by more than nine in ten pairs do.
+
+    Two runs of a setting say of others of it as surely as `TWO_RUNS`.
+    """
+    every = complete(runs).reset_index(drop=True)
+    setting = settings_of(points_of(every, slower=model.slower))
+    loads = every.groupby([setting, as_numbers(every, "concurrency")])
+    for time in TIMES:
+        times = pd.Series(as_numbers(every, time))
+        spread = model.fits[time].spreads[TWO_RUNS][0]
+        most = np.exp(NINETY_PERCENT * np.sqrt(2.0) * spread)
+        ratios = loads.apply(lambda rows, times=times: _ratio(times[rows.index]))
+        if not len(ratios) or not ratios.max() > most:
+            continue
+        rows = loads.get_group(ratios.idxmax())
+        first, low, high = rows.iloc[0], times[rows.index].min(), times[rows.index].max()
+        text = (
+            f"runs of one setting contradict each other: {time} is {low:.4g} and {high:.4g} for "
+            f"{first['model']} on {first['device']} ({first['engine']}, tp {first['tp']:.0f}), "
+            f"{first['concurrency']:.0f} requests under way, prompts of {first['input_len']:,.0f} and "
+            f"answers of {first['output_len']:,.0f} tokens; intervals are as much wider: state what "
+            "differed (release, options), or leave one out"
+        )
+        yield remark("runs-contradict", text, time=time, factor=float(ratios.max()))
+
+
+def _ratio(times: pd.Series) -> float:
+    return float(times.max() / times.min())
 
 
 # -- Settings as points of the process.
