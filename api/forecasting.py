@@ -628,7 +628,7 @@ def forecast_cases(
     Examples
     --------
     >>> import pandas as pd, flopcast as fc
-    >>> asked = pd.DataFrame({"model": ["llama-3.1-8b"], "batch": [1], "isl": [128], "osl": [128]})
+    >>> asked = pd.DataFrame({"model": ["llama-3.1-8b"], "gpu": "MI300X", "batch": 1, "isl": 128, "osl": 128})
     >>> fc.forecast_cases(asked).table["unit"].tolist()
     ['s']
     """
