@@ -311,9 +311,8 @@ def _check_ways(rows: pd.DataFrame, source: str) -> None:
         if f"{name}_lower" not in rows:
             continue
         for end in (name, f"{name}_lower", f"{name}_upper"):
-            wrong = rows[end].le(0) if end in rows else possible.eq(False)
-            if wrong.any():
-                row = int(wrong.to_numpy().argmax()) + 1
+            if end in rows and rows[end].le(0).any():
+                row = int(rows[end].le(0).to_numpy().argmax()) + 1
                 raise DataError(f"row {row} of column {end} is not above 0", source=source)
 
 
