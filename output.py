@@ -566,6 +566,7 @@ _EXACT: Final = 2**53  # whole numbers beyond it are texts: a spreadsheet would 
 @contextmanager
 def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
     from openpyxl import Workbook  # an extra, which `check_file` has checked
+    from openpyxl.writer.excel import ExcelWriter
 
     book = Workbook(write_only=True)
     book.properties.creator = "flopcast"
@@ -574,7 +575,9 @@ def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
     packed = io.BytesIO()  # an archive that a full disk cuts short would be closed a second time
     try:
         yield _Sheet(sheet, schema.names, out)
-        book.save(packed)
+        # closed here, for what openpyxl leaves open Python 3.13 tells of
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            ExcelWriter(book, archive).save()
     except BaseException:
         with suppress(Exception):  # a full disk fails this too, and the first error says it
             sheet.close()  # it writes to a separate file meanwhile
