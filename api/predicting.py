@@ -61,7 +61,7 @@ from .tables import Data, items, refuse_unmodel_catalogue
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
 PLACE = "_place"  # column: place of a row among those that were read
-BATCH, THREADS = 3 * 2**13, 2  # rows predicted at a time, and how many batches at once
+BATCH, THREADS = 2**14, 2  # rows predicted at a time, and how many batches at once
 S = TypeVar("S")
 T = TypeVar("T")
 
