@@ -310,10 +310,15 @@ def _check_ways(rows: pd.DataFrame, source: str) -> None:
     for name in map(str, rows):
         if f"{name}_lower" not in rows:
             continue
+        is_rate = name.startswith("tokens_per_s")
         for end in (name, f"{name}_lower", f"{name}_upper"):
-            if end in rows and rows[end].le(0).any():
-                row = int(rows[end].le(0).to_numpy().argmax()) + 1
-                raise DataError(f"row {row} of column {end} is not above 0", source=source)
+            if end not in rows:
+                continue
+            impossible = rows[end].lt(0) if is_rate else rows[end].le(0)  # a rate of no end is 0
+            if impossible.any():
+                row = int(impossible.to_numpy().argmax()) + 1
+                least = "below 0" if is_rate else "not above 0"
+                raise DataError(f"row {row} of column {end} is {least}", source=source)
 
 
 def read_plain(path: Path) -> pd.DataFrame:

@@ -156,6 +156,7 @@ def validate(
             missing, "is missing: which devices? a host and a target, e.g. MI300X and MI355X"
         )
     check_number("replicates", replicates, 1)
+    check_number("folds", folds, 2)
     devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
         raise ParameterError(

@@ -154,7 +154,11 @@ SAMPLES = [(target, files) for target in (*TABLES, *TRACES) for files in seeds()
 def test_the_limit_of_sizes_holds_for_every_reader(
     tmp_path: Path, target: str, files: Files
 ) -> None:
-    write(tmp_path, {name: gzip.compress(content) for name, content in files.items()})
+    packed = {
+        name: content if name.endswith(".xlsx") else gzip.compress(content)  # that is packed
+        for name, content in files.items()
+    }
+    write(tmp_path, packed)
     options = Options(max_bytes=20)
     sources = sort_files(find_files([tmp_path])).sources
     holds_sums = any(isinstance(source.reader, Reader) for source in sources)
