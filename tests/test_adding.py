@@ -81,9 +81,9 @@ def command() -> None:
 LINES = {
     "readers/__init__.py": ("    tidy,\n", "    tidy,\n    toy,\n"),
     "models/suite.py": (
-        '    add("BoostedTrees", ',
-        '    add("Median", LogTarget(__import__("flopcast.models.toy").models.toy.Median()), log)\n'
-        '    add("BoostedTrees", ',
+        '        self._add("BoostedTrees", ',
+        '        self._add("Median", LogTarget(__import__("flopcast.models.toy").models.toy.Median()))\n'
+        '        self._add("BoostedTrees", ',
     ),
     "laws/registry.py": ('    "kept",\n', '    "kept",\n    "toy",\n'),
     "laws/computation.py": (
