@@ -151,9 +151,9 @@ def findings() -> dict[str, tuple[str, str]]:
                     place = _PLACES.get(getattr(call.func, "id", ""))
                     if place is None or len(call.args) <= place:
                         continue
-                    code = _code(call.args[place], module)
-                    if code is not None and code not in findings_of:
-                        findings_of[code] = (area, _said(call, place + 1, function))
+                    for code in _codes(call.args[place], module, function):
+                        if code not in findings_of:
+                            findings_of[code] = (area, _said(call, place + 1, function))
             if listed:
                 for code, said in _listed(tree):
                     findings_of.setdefault(code, (area, said))
@@ -201,13 +201,18 @@ def page() -> Iterator[str]:
             yield ""
 
 
-def _code(node: ast.expr, module: str) -> str | None:
-    """Return a code that is written out, or a constant of the module."""
+def _codes(node: ast.expr, module: str, function: ast.AST) -> Iterator[str]:
+    """Yield a code that is written out, a constant of the module, or what a name is given in the function."""
     if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.Name) and node.id.isupper():
-        return str(getattr(importlib.import_module(module), node.id))
-    return None
+        yield str(node.value)
+    elif isinstance(node, ast.Name) and node.id.isupper():
+        yield str(getattr(importlib.import_module(module), node.id))
+    elif isinstance(node, ast.Name):
+        for given in ast.walk(function):
+            if not isinstance(given, ast.Assign) or _targets(given) != node.id:
+                continue
+            if isinstance(given.value, ast.Constant):
+                yield str(given.value.value)
 
 
 def _said(call: ast.Call, place: int, function: ast.AST) -> str:
