@@ -856,7 +856,7 @@ def needed(
     >>> fc.needed(run, 0.5).told.code
     'need-reached'
     >>> products = fc.read(where={"m": (None, 64), "device": "MI300X"})
-    >>> fc.needed(run, 0.5, products).now == run.predict(products).half_width()
+    >>> fc.needed(run, 0.5, products).now == fc.predict(run, products).half_width()
     True
     """
     check_need(need)

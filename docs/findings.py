@@ -123,7 +123,7 @@ CURES = {
 """Code -> what to do, where what is said does not end with it."""
 
 
-_PLACES = {"remark": 0, "Alike": 0, "findings_on": 1}
+_PLACES = {"remark": 0, "Alike": 0, "findings_on": 1, "_find": 1}
 """What makes a finding -> the place of its code among the arguments; its text is the next."""
 _CALL = re.compile(rf"\b({'|'.join(_PLACES)})\(")
 
@@ -148,7 +148,8 @@ def findings() -> dict[str, tuple[str, str]]:
             functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
             for function in (*(one for one in functions if _within(one, lines)), tree):
                 for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
-                    place = _PLACES.get(getattr(call.func, "id", ""))
+                    name = getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+                    place = _PLACES.get(name)
                     if place is None or len(call.args) <= place:
                         continue
                     for code in _codes(call.args[place], module, function):
