@@ -290,7 +290,8 @@ class Reasons:
 
         first = np.full(self.rows, "", dtype=object)
         count = np.zeros(self.rows, dtype=np.intp)  # what is said of each row so far
-        pool, pooled = [pa.array([None, ""], pa.large_string())], 2
+        pool = [pa.array([None, ""], pa.large_string())]
+        pooled = 2
         in_order = [np.ones(self.rows, dtype=np.intp)]  # of each row the first, ... in the pool
         for rows, what in self.parts:
             if isinstance(what, Alike):
@@ -308,7 +309,8 @@ class Reasons:
             count[rows] += 1
             pool.append(pa.array(texts, pa.large_string()))
             pooled += len(texts)
-        words, joined = pa.concat_arrays(pool), []
+        words = pa.concat_arrays(pool)
+        joined = []
         between = pa.scalar("; ", pa.large_string())
         for start in range(0, self.rows, _JOINED):
             places_of_part = [places[start : start + _JOINED] for places in in_order]

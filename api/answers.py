@@ -314,10 +314,16 @@ def _check_ways(rows: pd.DataFrame, source: str) -> None:
         for end in (name, f"{name}_lower", f"{name}_upper"):
             if end not in rows:
                 continue
-            impossible = rows[end].lt(0) if is_rate else rows[end].le(0)  # a rate of no end is 0
+            # a rate of no end is 0
+            if is_rate:
+                impossible = rows[end].lt(0)
+            else:
+                impossible = rows[end].le(0)
             if impossible.any():
                 row = int(impossible.to_numpy().argmax()) + 1
-                least = "below 0" if is_rate else "not above 0"
+                least = "not above 0"
+                if is_rate:
+                    least = "below 0"
                 raise DataError(f"row {row} of column {end} is {least}", source=source)
 
 

@@ -203,7 +203,8 @@ class Check(Result):
     @property
     def correction(self) -> Correction | None:
         """What the run would be corrected by, on the model as it was trained; None unless it is shifted."""
-        correction, before = self.found.correction, self.run.trained.correction
+        correction = self.found.correction
+        before = self.run.trained.correction
         if correction is None or before is None:
             return correction
         ends = {
@@ -308,7 +309,9 @@ def check(
         raise ParameterError(
             "target", "is given together with a host: replace one of them at a time"
         )
-    named = None if host is None else canonical_device(host)[0]
+    named = None
+    if host is not None:
+        named = canonical_device(host)[0]
     if target is None:
         third = model.recipe.target.name
     else:
@@ -425,14 +428,17 @@ def _scored(
     level: float,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
-    target, metric = model.recipe.target, model.recipe.metric
+    target = model.recipe.target
+    metric = model.recipe.metric
     if model.recipe.comparison.is_many:
         rows_of(frame, device)  # says which devices there are where it is none of them
         rows = one_per_problem(rows_of(frame, target.name), metric)[0]
         if host is not None:
             hosts: Collection[str] = {host}
             if Comparison.means_all(host):
-                hosts = model.groups.hosts if model.groups else ()
+                hosts = ()
+                if model.groups:
+                    hosts = model.groups.hosts
             rows = pair_each(rows, hosts, metric=metric).paired
         asked = rows = rows_of(rows, device)
     elif host is None:
@@ -663,7 +669,8 @@ def advise(
             "run",
             "must be for one target where there is a host: train one to the GPU to measure on",
         )
-    if (host := model.recipe.host) is None:
+    host = model.recipe.host
+    if host is None:
         tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
         read, _ = read_rows(
             tables,
@@ -688,9 +695,12 @@ def advise(
         raise NothingLeftError(f"nothing is left to measure: {done}")
     if not able[~measured].any():
         first = answers["reasons"][~measured].iloc[0]
-        why = first[0].general if first else ""
+        why = ""
+        if first:
+            why = first[0].general
         raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
-    frame, answers = frame[able].reset_index(drop=True), answers[able].reset_index(drop=True)
+    frame = frame[able].reset_index(drop=True)
+    answers = answers[able].reset_index(drop=True)
     measured = measured[able]
     groups = groups_of(frame, _grouped_by(model, group)).astype(str)
     trained_on = np.isin(groups, trained.predictions["group"].astype(str))
@@ -916,7 +926,9 @@ def _with_ways(
         summary = advise(run, *candidates, rows=MOST_ROWS, **settings).summary
     except NothingLeftError:
         return now
-    where = "" if comparison.is_many else f" on {summary['target']}"
+    where = ""
+    if not comparison.is_many:
+        where = f" on {summary['target']}"
     ways = []
     for batch in summary["by_rows"]:
         if of_new_groups and not comparison.is_many:

@@ -126,13 +126,19 @@ class Forecasts(Result):
                     named = value.name
                 else:
                     named = value
-                row[name] = value.get("name", "stated") if isinstance(value, Mapping) else named
+                if isinstance(value, Mapping):
+                    row[name] = value.get("name", "stated")
+                else:
+                    row[name] = named
             row |= {
                 name: getattr(answer, name)
                 for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
             }
             row["level"] = self.level
-            row["reason"] = "" if answer.reason is None else answer.reason.text
+            if answer.reason is None:
+                row["reason"] = ""
+            else:
+                row["reason"] = answer.reason.text
             for name in ("tokens_per_second", "energy_j", "power_w"):
                 row[name] = answer.details.get(name, float("nan"))
             if self.price:
@@ -459,7 +465,9 @@ def forecast(
                 name, f"must have a value, got {value!r}: leave it out where any will do"
             )
     gpu = fields.get("gpu")
-    gpus = () if gpu is None else gpus_of(gpu)
+    gpus = ()
+    if gpu is not None:
+        gpus = gpus_of(gpu)
     priced = check_priced(prices(price), gpus)
     stated = [name for name, value in (served | {"sure": sure}).items() if value is not None]
     work = [
@@ -782,7 +790,8 @@ def calibrate(
     >>> calibrate(runs, name="mine").runs
     2
     """
-    if (asked := _runs(cases, rename)) is None:
+    asked = _runs(cases, rename)
+    if asked is None:
         served, lost, notes, drafts = _served(cases, default, rename)
         if prior is None:
             model = shipped()

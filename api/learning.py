@@ -372,7 +372,9 @@ def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> Trai
     """Return the model of a run that predicts from this host, or a ParameterError."""
     trained = run_of(run).trained
     recipe = trained.recipe
-    host_trained = recipe.host.name if recipe.host else None
+    host_trained = None
+    if recipe.host:
+        host_trained = recipe.host.name
     if host_trained != (host.name if host else None):
         raise ParameterError(
             "shifted_run",

@@ -61,7 +61,9 @@ from .tables import Data, items, refuse_unmodel_catalogue
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
 PLACE = "_place"  # column: place of a row among those that were read
-BATCH, THREADS = 2**14, 2  # rows predicted at a time, and how many batches at once
+# rows predicted at a time, and how many batches at once
+BATCH = 2**14
+THREADS = 2
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -248,8 +250,11 @@ def predict(
     True
     """
     started = time.perf_counter()
-    target, fallback, target_cost = how.get("target"), how.get("fallback"), how.get("target_cost")
-    where, keep = how.get("where"), how.get("keep", ())
+    target = how.get("target")
+    fallback = how.get("fallback")
+    target_cost = how.get("target_cost")
+    where = how.get("where")
+    keep = how.get("keep", ())
     unit = values.assigned("unit", how.get("unit"))
     default = how.get("default")
     rename = values.assigned("rename", how.get("rename"))
@@ -262,7 +267,9 @@ def predict(
         raise ParameterError(
             "data", "is missing: give the files or folders that hold the workloads"
         )
-    file = None if out is None else Path(out)
+    file = None
+    if out is not None:
+        file = Path(out)
     if is_shipped(run):
         if fallback or target_cost:
             raise ParameterError("fallback" if fallback else "target_cost", "goes with your run")
@@ -284,7 +291,9 @@ def predict(
                 keep=keep,
             )
             answer = predict_shipped(chosen.reset_index(drop=True), notes, interval, gpu or "")
-            alone = given[0] if len(given) == 1 else None
+            alone = None
+            if len(given) == 1:
+                alone = given[0]
             if isinstance(alone, pd.DataFrame):
                 frame = answer.frame.set_axis(alone.index[chosen.index])
                 answer = replace(answer, frame=frame)
@@ -300,7 +309,8 @@ def predict(
             model = TrainedModel.load(Path(run))
             name = str(run)
         else:
-            model, name = run_of(run).trained, str(run.folder or "the run just trained")
+            model = run_of(run).trained
+            name = str(run.folder or "the run just trained")
         model, stated = on_user_gpu(model, default)
         model, word = asked_for(model, target)
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
@@ -371,7 +381,8 @@ class _Asked:
 
     def usable(self, rows: pd.DataFrame) -> pd.Series:
         """Return which rows can be predicted: those the reader refused cannot, nor those without what it scales."""
-        host, metric = self.model.recipe.host, self.model.recipe.metric
+        host = self.model.recipe.host
+        metric = self.model.recipe.metric
         usable = rows[REFUSED].eq("")
         if host is not None and metric != "duration_us":
             usable &= rows[metric].gt(0) & np.isfinite(rows[metric])
@@ -399,14 +410,18 @@ def _at_once(
     if COST in rows:
         recipe = asked.model.recipe
         done = frame[prediction_columns(recipe.metric)["predicted"]].notna().to_numpy()
-        cost, run = rows[COST][done], rows["duration_us"][done] if recipe.host else None
-        passes, taken = passes_of(recipe.columns), time.perf_counter() - started
+        cost = rows[COST][done]
+        run = rows["duration_us"][done] if recipe.host else None
+        passes = passes_of(recipe.columns)
+        taken = time.perf_counter() - started
         times, report["speedup"] = accounting(cost, run, passes, taken, asked.training_s or 0.0)
         if asked.training_s is None:
             for name in ("training_s", "break_even"):
                 report["speedup"].pop(name, None)
         frame["speedup"] = pd.Series(times, frame.index[done])
-    alone = given[0] if len(given) == 1 else None
+    alone = None
+    if len(given) == 1:
+        alone = given[0]
     if isinstance(alone, pd.DataFrame):
         frame = frame.set_axis(alone.index[rows[PLACE]])
     return Prediction(frame, report)
@@ -414,7 +429,8 @@ def _at_once(
 
 def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
     """Write the predictions of rows to a file; between being seen and being predicted they lie in a temporary one."""
-    survey, kept = _Survey(asked), list[Path]()
+    survey = _Survey(asked)
+    kept = list[Path]()
     with temporary_folder() as folder:
         for rows in map(survey.see, batches):
             kept.append(folder / str(len(kept)))
@@ -439,7 +455,8 @@ class _Survey:
     """What all rows tell that each of them depends on, gathered before any is predicted."""
 
     def __init__(self, asked: _Asked) -> None:
-        self._asked, self._recipe = asked, asked.model.recipe
+        self._asked = asked
+        self._recipe = asked.model.recipe
         self.identity = Identity(self._recipe.metric)
         self.others: Counter[str] = Counter()
         self._host_rows = 0
@@ -451,7 +468,8 @@ class _Survey:
     def see(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Survey some of the rows; return those to predict: with a host, the rows that it measured."""
         rows = refuse_unmodel_catalogue(rows)
-        host, metric = self._recipe.host, self._recipe.metric
+        host = self._recipe.host
+        metric = self._recipe.metric
         if host is not None:
             if self._recipe.comparison.has_many_hosts:
                 self._host_rows += len(rows)
@@ -513,7 +531,8 @@ class _Survey:
                 f"data have {devices}"
             )
         usable = np.concatenate(self._usable)
-        keys, times = np.concatenate(self._keys, axis=1), np.concatenate(self._times)
+        keys = np.concatenate(self._keys, axis=1)
+        times = np.concatenate(self._times)
         self._keys.clear()  # 40 bytes a row that nothing asks for again
         self._times.clear()
         slower = np.zeros(len(usable), dtype=bool)
@@ -554,7 +573,10 @@ class _Worked:
         parts: Iterable[pd.DataFrame],
         assumed: Sequence[Remark] = (),
     ) -> None:
-        self._asked, self._survey, self._parts, self._assumed = asked, survey, parts, assumed
+        self._asked = asked
+        self._survey = survey
+        self._parts = parts
+        self._assumed = assumed
         self._tally = Tally(asked.model.recipe.metric)
         self._lacking: dict[str, str] = {}
         self.first = pd.DataFrame()
@@ -580,7 +602,8 @@ class _Worked:
 
     def report(self, notes: Sequence[Remark]) -> dict[str, Any]:
         """Return the report of `Prediction`; `notes` are what the reader remarked on."""
-        model, recipe = self._asked.model, self._asked.model.recipe
+        model = self._asked.model
+        recipe = self._asked.model.recipe
         facts = {
             "run": self._asked.run,
             "model": model.name,
@@ -625,7 +648,8 @@ class _Worked:
 
         The parts are those of `TrainedModel.parts`.
         """
-        model, metric = self._asked.model, self._asked.model.recipe.metric
+        model = self._asked.model
+        metric = self._asked.model.recipe.metric
         slower_rows = np.zeros(len(rows), dtype=bool)
         if slower is not None:
             slower_rows = slower[rows.index]
@@ -665,7 +689,8 @@ class _Worked:
 
 def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """Yield the rows of all parts, numbered, `BATCH` at a time, wherever the parts end."""
-    rest, start = pd.DataFrame(), 0
+    rest = pd.DataFrame()
+    start = 0
     for part in parts:
         if len(rest):
             rest = fill_text(pd.concat([rest, part], ignore_index=True))
@@ -676,7 +701,8 @@ def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
             yield rest.iloc[place : place + BATCH].set_axis(
                 range(start + place, start + place + BATCH)
             )
-        rest, start = rest.iloc[whole:], start + whole
+        rest = rest.iloc[whole:]
+        start = start + whole
     if len(rest):
         yield rest.set_axis(range(start, start + len(rest)))
 
@@ -737,7 +763,8 @@ def _predict_batch(
     """
     model = asked.model
     answered, reasons_of = model.answer(asked.of(rows[usable]), asked.level, asked.fallback)
-    reasons, host = Reasons(len(rows)), model.recipe.host
+    reasons = Reasons(len(rows))
+    host = model.recipe.host
     where = host and host.name
     if model.recipe.comparison.has_many_hosts:
         where = "the same GPU"
@@ -754,7 +781,9 @@ def _predict_batch(
     )
     for why, refused in refused_rows.groupby(REFUSED, sort=False):
         for detail, same in refused.groupby(REFUSED_DETAIL, sort=False):
-            reason = row_refused(str(why), str(detail)) if why else lacking
+            reason = lacking
+            if why:
+                reason = row_refused(str(why), str(detail))
             reasons.add(same["place"].to_numpy(), reason)
     texts, causes = reasons.texts()
     whole = answered.reindex(rows.index)
@@ -850,7 +879,8 @@ def explain(
     """
     check_level(interval)
     asked = run_of(run)
-    metrics, predictions = asked.metrics, asked.predictions
+    metrics = asked.metrics
+    predictions = asked.predictions
     model, stated = on_user_gpu(asked.trained, reading.get("default"))
     model, word = asked_for(model, target)
     recipe = model.recipe
@@ -863,7 +893,8 @@ def explain(
         timed=recipe.host is not None,
     )
     rows = select(rows, reading.get("where"))
-    if (host := recipe.comparison.one_host) is not None:
+    host = recipe.comparison.one_host
+    if host is not None:
         names = [name.casefold() for name in ("", host.name, *host.aliases)]
         rows = rows[rows["device"].str.casefold().isin(names)]
     check_number("row", row, 1)
@@ -872,11 +903,14 @@ def explain(
             "row", f"must be 1 to {len(rows)}, the rows that can be predicted, got {row}"
         )
     one = rows.iloc[[row - 1]].reset_index(drop=True)
-    if why := str(one[REFUSED].iloc[0]):
+    why = str(one[REFUSED].iloc[0])
+    if why:
         raise DataError(
             f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip()
         )
-    asked_rows = model.asked_of(one, word) if word else one
+    asked_rows = one
+    if word:
+        asked_rows = model.asked_of(one, word)
     with one_thread():
         answer = model.predict(asked_rows, interval).iloc[0]
         reasons = [str(why) for why in answer["reasons"]]
@@ -896,7 +930,8 @@ def explain(
     }
     scheme = model.scheme
     cv: Mapping[str, Any] = next((cv for cv in metrics["cv"] if cv["scheme"] == scheme), {})
-    chosen, rule = cv.get("selected", {}).get("name"), simplest(cv)
+    chosen = cv.get("selected", {}).get("name")
+    rule = simplest(cv)
     trained = predictions[(predictions["scheme"] == scheme) & (predictions["model"] == chosen)]
     trained = beside(trained, predictions, laws)
     return Explanation(

@@ -162,7 +162,8 @@ def _legible(command: Any) -> Any:
             one._get_default_string = _as_it_is(one.show_default)  # typer's has brackets around it
     if command.help:
         command.help = "\n\n".join(_paragraphs(command.help))
-    command.make_context, command.invoke = spelled(_complete(command)), spelled(command.invoke)
+    command.make_context = spelled(_complete(command))
+    command.invoke = spelled(command.invoke)
     for inner in getattr(command, "commands", {}).values():
         _legible(inner)
     return command
@@ -186,7 +187,10 @@ def _complete(command: Any) -> Callable[..., Any]:
     make = command.make_context
 
     def careful(name: str | None, args: list[str], *rest: Any, **kwargs: Any) -> Any:
-        words = args[: args.index("--")] if "--" in args else [*args]
+        if "--" in args:
+            words = args[: args.index("--")]
+        else:
+            words = [*args]
         for one in () if hasattr(command, "commands") else command.params:
             if one.param_type_name == "option" and not (one.multiple or one.is_flag or one.count):
                 given = [word for word in words if word.partition("=")[0] in one.opts]
@@ -204,9 +208,11 @@ def _complete(command: Any) -> Callable[..., Any]:
             order = [
                 one for one in command.params if one.required and one.param_type_name == "argument"
             ]
-            later = (
-                order[order.index(missed) :] if missed in order else []
-            )  # an argument's place is all that tells it
+            # an argument's place is all that tells it
+            if missed in order:
+                later = order[order.index(missed) :]
+            else:
+                later = []
             options = [
                 one for one in command.params if one.required and {*one.opts}.isdisjoint(words)
             ]

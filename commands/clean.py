@@ -50,7 +50,9 @@ def command(
         result.save(out)
     if removed is not None:
         result.save_removed(removed)
-    written = () if out is None else (out,)
+    written = ()
+    if out is not None:
+        written = (out,)
     show(
         cleaning_document(result, saved=out is not None),
         *written,

@@ -199,7 +199,8 @@ def said(name: str, parameter: str, module: str = "") -> str:
     """
     lower, home = _defined(name, module or public_names()[name])
     _, text = _described(lower, home).get(parameter, ("", ""))
-    if reference := _REFERENCE.match(text):
+    reference = _REFERENCE.match(text)
+    if reference:
         if reference[1] in public_names():
             return said(reference[1], parameter)
         return said(reference[1], parameter, home)
@@ -226,7 +227,9 @@ def _keyword(
     is_list: bool = False,
 ) -> Keyword:
     stated = _described(name, module).get(parameter.arg, ("", ""))
-    annotation = "" if parameter.annotation is None else ast.unparse(parameter.annotation)
+    annotation = ""
+    if parameter.annotation is not None:
+        annotation = ast.unparse(parameter.annotation)
     shown = _DEFAULT.search(stated[0])
     listed = _CHOICES.match(stated[0])
     choices = tuple[str, ...]()

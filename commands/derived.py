@@ -191,7 +191,9 @@ def derive(name: str) -> Callable[..., None]:
 
     parameters = [_parameter("context", typer.Context, inspect.Parameter.empty)]
     for keyword in asked:
-        panel = opt.MORE if keyword.name in verb.more else None
+        panel = None
+        if keyword.name in verb.more:
+            panel = opt.MORE
         parameters.append(_declared_parameter(keyword, panel))
     parameters.append(_parameter("out", Annotated[Path | None, _out_option(name)], None))
     parameters.append(_parameter("every", opt.AllOption, False))
@@ -349,7 +351,8 @@ def _kind(keyword: Keyword) -> Kind:
 
 
 def _out_option(name: str) -> Any:
-    if suffixes := VERBS[name].suffixes:
+    suffixes = VERBS[name].suffixes
+    if suffixes:
         listed = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
         return opt.option(f"File to write: {listed}.", spelt="--out -o")
     return opt.option(f"Folder for {' and '.join(_files(name))}.", spelt="--out -o")
@@ -471,5 +474,8 @@ def _finish(
     elif out is not None:
         result.save(out, made=opt.made_by(context))
         written += [out / file for file in result.saved_as]
-    document = result.document(plot=True) if plot else result.document()
+    if plot:
+        document = result.document(plot=True)
+    else:
+        document = result.document()
     show(document, *written, as_json=as_json, every=every, short=short, rows=rows)

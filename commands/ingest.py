@@ -55,8 +55,12 @@ def command(
         nouns = ("activity", "activities")
     else:
         nouns = ("measurement", "measurements")
-    held = "" if out is not None else counted(result.rows, *nouns)
-    written = (PARTS, *FILES[1:]) if parts else FILES
+    held = ""
+    if out is None:
+        held = counted(result.rows, *nouns)
+    written = FILES
+    if parts:
+        written = (PARTS, *FILES[1:])
     if out is None:
         files = []
     elif out.suffix and not parts:

@@ -96,7 +96,10 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
     if not (backend := Backend(import_torch(), device)).is_gpu:
         raise DataError("--cus measures parts of a GPU, and PyTorch sees none here")
     name = given.get("device_name") or canonical_device(backend.gpu_name)[0]
-    words = [str(shapes)] if shapes else []
+    if shapes:
+        words = [str(shapes)]
+    else:
+        words = []
     for option, value in given.items():
         if option not in ("cus", "out", "device_name", "as_json", "resume"):
             for one in value if isinstance(value, list | tuple) else [value]:

@@ -368,7 +368,9 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
                 refuse(f"the memory is used up: {_ROOM}")
             refuse(str(error))
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
+            where = ""
+            if error.filename:
+                where = f"{error.filename}: "
             refuse(f"{where}{error.strerror or error}")
         except MemoryError:
             refuse(f"the memory is used up: {_ROOM}")
@@ -438,7 +440,8 @@ def _note_short_names(given: Mapping[str, Any]) -> None:
         for text in one if isinstance(one, list | tuple) else [one]:
             texts.append(text)
     for name in dict.fromkeys(part.strip() for text in texts for part in str(text).split(",")):
-        if others := others_named(name):
+        others = others_named(name)
+        if others:
             print(
                 f"note: {name} is taken for {find(name).name}, not for {' or '.join(others)}",
                 file=sys.stderr,

@@ -43,7 +43,9 @@ def command(
     **given: Any,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
-    read = data if is_shipped(run) else [run, *data]
+    read = data
+    if not is_shipped(run):
+        read = [run, *data]
     check_file(out, PREDICTION_FORMATS, read)
     settings = as_taken("predict", given)
     opt.check_data(read)

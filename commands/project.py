@@ -85,7 +85,9 @@ def command(
     if out is not None or chakra is not None:
         first = list(islice(results, 2))
         if len(first) > 1:
-            name = "chakra" if out is None else "out"
+            name = "out"
+            if out is None:
+                name = "chakra"
             raise ParameterError(name, "takes one trace and target at a time, got more")
         if out is not None:
             first[0].save(out, made=opt.made_by(context))

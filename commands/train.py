@@ -76,7 +76,9 @@ def command(
             trained = train(*data, target=target, **settings)
     if out is not None:
         trained.save(out)
-    runs = trained if isinstance(trained, Runs) else {"": trained}
+    runs = trained
+    if not isinstance(trained, Runs):
+        runs = {"": trained}
     needs = {}
     if need is not None:
         from ..api.checking import needed_as_stated

@@ -74,7 +74,8 @@ class _Outside:
         rows = np.flatnonzero(self.furthest() > 0)
         left = {feature: distances[rows] for feature, distances in self.distances.items()}
         for _ in range(min(named, len(left))):
-            furthest, feature_of_rows = np.zeros(len(rows)), np.full(len(rows), -1)
+            furthest = np.zeros(len(rows))
+            feature_of_rows = np.full(len(rows), -1)
             for feature, distances in left.items():
                 feature_of_rows[distances > furthest] = feature
                 np.maximum(furthest, distances, out=furthest)

@@ -250,7 +250,8 @@ def _find_published(name: str) -> GPU:
     if len(answering) > 1:
         raise UnknownGPUError(name, answering, several=True)
     if not answering:  # those that begin with the name, else those spelled most alike; five at most
-        names, bare = _names(), _bare(_plain(name))
+        names = _names()
+        bare = _bare(_plain(name))
         starts = [gpu for full, gpu in names.items() if bare and _bare(full).startswith(bare)]
         alike = difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
         raise UnknownGPUError(
@@ -261,7 +262,8 @@ def _find_published(name: str) -> GPU:
 
 def _answering(name: str) -> list[str]:
     """Return the GPUs of the data file that a name means: by name or alias one, by gfx id or a short name several."""
-    names, plain = _names(), _plain(name)
+    names = _names()
+    plain = _plain(name)
     bare = _bare(plain)
     canonical = names.get(plain) or names.get(bare)
     if canonical is not None:

@@ -35,9 +35,11 @@ from .baselines import AdditiveTime
 from .forests import predicted_by
 from .target_space import LARGEST_LOG, Columns, settled
 
-ENOUGH_ROWS, ENOUGH_GROUPS = 3000, 100
+ENOUGH_ROWS = 3000
+ENOUGH_GROUPS = 100
 """Held-out rows, and groups where they are given, that are enough to learn the weights of a stack from."""
-_SUM_TO_ONE, _TINY = 1e4, np.finfo(np.float64).tiny
+_SUM_TO_ONE = 1e4
+_TINY = np.finfo(np.float64).tiny
 
 
 def rows_of(X: Any, rows: np.ndarray) -> Any:
@@ -64,7 +66,8 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
     scale = max(float(np.abs(errors).mean()), 1e-12)
     errors = errors / scale
     count = errors.shape[1]
-    weights, row_weights = np.full(count, 1.0 / count), np.ones(len(errors))
+    weights = np.full(count, 1.0 / count)
+    row_weights = np.ones(len(errors))
     for _ in range(50):
         gram = (errors * row_weights[:, None]).T @ errors / row_weights.sum() + 1e-9 * np.eye(count)
         root = np.linalg.cholesky(gram, upper=True)
@@ -118,7 +121,10 @@ class LogResidual(PositiveRegressor):
         columns: Sequence[str] | None = None,
         ratios: Sequence[str] = (),
     ) -> None:
-        self.base, self.learner, self.columns, self.ratios = base, learner, columns, ratios
+        self.base = base
+        self.learner = learner
+        self.columns = columns
+        self.ratios = ratios
 
     def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,).
@@ -256,11 +262,18 @@ class GeometricStack(PositiveRegressor):
         self, parts: Sequence[tuple[str, Any]], X: Any, y: np.ndarray, groups: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows left out, (n_left_out,), and the logarithm of each model's predictions of them."""
-        rows, logs = np.empty(0, dtype=np.intp), np.empty((0, len(parts)))
-        labels = None if groups is None else np.asarray(groups)
+        rows = np.empty(0, dtype=np.intp)
+        logs = np.empty((0, len(parts)))
+        labels = None
+        if groups is not None:
+            labels = np.asarray(groups)
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
-            X_train, unknown, memo = rows_of(X, train), rows_of(X, held_out), Memo()
-            groups_here = None if labels is None else labels[train]
+            X_train = rows_of(X, train)
+            unknown = rows_of(X, held_out)
+            memo = Memo()
+            groups_here = None
+            if labels is not None:
+                groups_here = labels[train]
             fitted = [
                 fit(clone(model), X_train, y[train], groups_here, memo=memo) for _, model in parts
             ]
@@ -311,7 +324,9 @@ class CrossFitted(PositiveRegressor):
     """
 
     def __init__(self, regressor: Any = None, *, cv: int = 5, random_state: int | None = 0) -> None:
-        self.regressor, self.cv, self.random_state = regressor, cv, random_state
+        self.regressor = regressor
+        self.cv = cv
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,)."""
@@ -329,7 +344,9 @@ class CrossFitted(PositiveRegressor):
         left_out = np.empty(len(y))
         self.members_ = []
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
-            groups_here = None if groups is None else groups[train]
+            groups_here = None
+            if groups is not None:
+                groups_here = groups[train]
             member = fit(clone(model), rows_of(X, train), y[train], groups_here)
             left_out[held_out] = np.exp(log_predictions(member, rows_of(X, held_out)))
             self.members_.append(member)
@@ -348,7 +365,8 @@ class CrossFitted(PositiveRegressor):
 
 
 SHAPE_TIME = "shape_us"  # the column added: the time the shape model predicts, in the unit of y
-LEAST_SHARE, HOST_CAMPAIGN = 0.01, "host_campaign="
+LEAST_SHARE = 0.01
+HOST_CAMPAIGN = "host_campaign="
 """Campaigns with fewer of the paired rows than that share have no column; how the columns of the host's begin."""
 
 
@@ -397,7 +415,9 @@ class Transfer(PositiveRegressor):
         *,
         shape_columns: Sequence[str] | None = None,
     ) -> None:
-        self.shape_model, self.regressor, self.shape_columns = shape_model, regressor, shape_columns
+        self.shape_model = shape_model
+        self.regressor = regressor
+        self.shape_columns = shape_columns
 
     def fit(
         self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None, campaigns: Any = None
@@ -416,7 +436,9 @@ class Transfer(PositiveRegressor):
             For a target that is not positive, and where no row is paired.
         """
         y = check_positive_target(self, check_target(self, X, y))
-        nan = True if self.shape_columns is None else "allow-nan"
+        nan = "allow-nan"
+        if self.shape_columns is None:
+            nan = True
         values = validate_data(
             self, X, dtype=np.float64, ensure_all_finite=nan, ensure_min_samples=2
         )
@@ -437,7 +459,9 @@ class Transfer(PositiveRegressor):
             groups,
             lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups)),
         )
-        groups_paired = None if groups is None else np.asarray(groups)[paired]
+        groups_paired = None
+        if groups is not None:
+            groups_paired = np.asarray(groups)[paired]
         self._fit_regressor(
             self.with_shape(values[paired], shape_time[paired]), y[paired], groups_paired, memo
         )
@@ -472,8 +496,10 @@ class Transfer(PositiveRegressor):
         self, values: np.ndarray, paired: np.ndarray, groups: Any, campaigns: Any
     ) -> pd.DataFrame:
         """Learn from the paired rows which campaign a row is of; return what the shape model is fitted to."""
-        self.campaigns_, self.campaign_models_ = list[str](), list[ExtraTreesRegressor]()
-        shape_values, hosts = values[:, self.shape_columns_], self._of_hosts(values)
+        self.campaigns_ = list[str]()
+        self.campaign_models_ = list[ExtraTreesRegressor]()
+        shape_values = values[:, self.shape_columns_]
+        hosts = self._of_hosts(values)
         if campaigns is None:
             campaign_of_row = None
         else:

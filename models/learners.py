@@ -170,8 +170,11 @@ class Forest(RegressorMixin, BaseEstimator):
         min_samples_leaf: int = 1,
         random_state: int | None = 0,
     ) -> None:
-        self.max_trees, self.max_work, self.max_features = max_trees, max_work, max_features
-        self.min_samples_leaf, self.random_state = min_samples_leaf, random_state
+        self.max_trees = max_trees
+        self.max_work = max_work
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow and choose on X of shape (n_samples, n_features) and y of shape (n_samples,)."""
@@ -230,7 +233,9 @@ class Forest(RegressorMixin, BaseEstimator):
 def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> dict[int, float]:
     """Return the out-of-bag mean squared error of the first 2, 4, 8, ... trees."""
     rows = X.astype(np.float32)
-    total, votes, path = np.zeros(len(y)), np.zeros(len(y)), {}
+    total = np.zeros(len(y))
+    votes = np.zeros(len(y))
+    path = {}
     for count, (tree, seen) in enumerate(
         zip(forest.estimators_, forest.estimators_samples_, strict=True), start=1
     ):
@@ -241,11 +246,10 @@ def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> di
             votes[unseen] += 1
         if count >= 2 and count & (count - 1) == 0:
             voted = votes > 0
-            path[count] = (
-                float(np.mean((total[voted] / votes[voted] - y[voted]) ** 2))
-                if voted.any()
-                else float("nan")
-            )
+            if voted.any():
+                path[count] = float(np.mean((total[voted] / votes[voted] - y[voted]) ** 2))
+            else:
+                path[count] = float("nan")
     return path
 
 
@@ -326,8 +330,12 @@ class Boosted(RegressorMixin, BaseEstimator):
         weigh_groups: bool = False,
         random_state: int | None = 0,
     ) -> None:
-        self.n_trees, self.learning_rate, self.max_leaves = n_trees, learning_rate, max_leaves
-        self.tree_features, self.loss, self.weigh_groups = tree_features, loss, weigh_groups
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.max_leaves = max_leaves
+        self.tree_features = tree_features
+        self.loss = loss
+        self.weigh_groups = weigh_groups
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.max_bins = max_bins
@@ -506,7 +514,8 @@ class MLP(RegressorMixin, BaseEstimator):
         if min(self.max_epochs, self.patience) < 1:
             raise ValueError("parameters max_epochs and patience of MLP must be at least 1")
         X, y, _ = check_rows(self, X, y)
-        self.centre_, self.target_centre_ = X.mean(axis=0), float(y.mean())
+        self.centre_ = X.mean(axis=0)
+        self.target_centre_ = float(y.mean())
         self.scale_ = np.where(constant := _constant(X), 1.0, X.std(axis=0))
         self.target_scale_ = float(y.std()) or 1.0
         self.selected_features_ = [
@@ -559,7 +568,8 @@ class MLP(RegressorMixin, BaseEstimator):
                 best = len(path)
                 self.weights_ = [layer.copy() for layer in network.coefs_]
                 self.biases_ = [layer.copy() for layer in network.intercepts_]
-        self.holdout_path_, self.n_iter_ = path, len(path)
+        self.holdout_path_ = path
+        self.n_iter_ = len(path)
         self.converged_ = len(path) - best >= self.patience
 
     @one_blas_thread

@@ -66,7 +66,8 @@ class Columns:
     """
 
     def __init__(self, table: pa.Table, path: Path) -> None:
-        self.table, self.path = table, path
+        self.table = table
+        self.path = path
 
     def __len__(self) -> int:
         return len(self.table)
@@ -108,7 +109,8 @@ class Columns:
         Raises DataError for a word that is not understood.
         """
         codes, words = self.words(name)
-        if unknown := [word for word in words if word not in FORMATS]:
+        unknown = [word for word in words if word not in FORMATS]
+        if unknown:
             raise DataError(
                 f"column {name!r} names a number format that is not known: {few(unknown)}",
                 source=str(self.path),
@@ -194,8 +196,11 @@ def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
     dtype = dtype_kv = table.format("attn_dtype")
     if table.has("kv_cache_dtype"):
         dtype_kv = table.format("kv_cache_dtype")
-    heads, new = table.number("num_heads"), table.number("isl")
-    asked = 1.0 if decoding else new
+    heads = table.number("num_heads")
+    new = table.number("isl")
+    asked = new
+    if decoding:
+        asked = 1.0
     shared = table.number("num_key_value_heads", default=heads)
     return {
         **table.numbers(batch="batch_size", head_dim="head_dim"),
@@ -211,7 +216,10 @@ def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
     }
 
 
-_LATENT, _ROPE, _NOPE, _VALUE = 512.0, 64.0, 128.0, 128.0
+_LATENT = 512.0
+_ROPE = 64.0
+_NOPE = 128.0
+_VALUE = 128.0
 """Sizes of DeepSeek-V3's latent attention (arXiv:2412.19437, section 4.2), which all these tables have."""
 
 
@@ -290,7 +298,8 @@ def _exchange(table: Columns) -> Rows:
         "topk",
         "num_topk",
     )
-    tokens, topk = table.number("num_token", "num_tokens"), table.number("num_topk", "topk")
+    tokens = table.number("num_token", "num_tokens")
+    topk = table.number("num_topk", "topk")
     return {
         "variant": _joined(
             table,
@@ -342,7 +351,10 @@ def _joined(
     table: Columns, *words: str, numbers: Sequence[str] = (), first: str = ""
 ) -> np.ndarray:
     """Return the words and numbers of columns that are there: "moe balanced", "all_to_all_v ll experts=128"."""
-    parts = [np.full(len(table), first, dtype=object)] if first else []
+    if first:
+        parts = [np.full(len(table), first, dtype=object)]
+    else:
+        parts = []
     parts += [table.mapped(name, str) for name in words if table.has(name)]
     for name in filter(table.has, numbers):
         sizes = [f"{name}={size:g}" for size in table.number(name)]
@@ -466,11 +478,14 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
 
 def read_rows(table: Columns, kind: Kind) -> Rows:
     """Return the rows of a table as columns of the measurement table; a row with several times becomes several rows."""
-    origin, times = origin_of(table), _time(table, kind)
+    origin = origin_of(table)
+    times = _time(table, kind)
     rows = {"op": kind.op} | kind.rows(table)
     for name, value in rows.items():
         if not isinstance(value, np.ndarray):
-            kept = object if isinstance(value, str) else float
+            kept = float
+            if isinstance(value, str):
+                kept = object
             rows[name] = np.full(len(table), value, dtype=kept)
     for name, (codes, words) in origin.items():
         rows[name] = np.array(words, dtype=object)[codes]
@@ -512,7 +527,10 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     kind = KINDS.get(kind_of(path))
     if kind is None:
         return None
-    ops = {kind.op, "causal_conv"} if kind is _SCANS else {kind.op}
+    if kind is _SCANS:
+        ops = {kind.op, "causal_conv"}
+    else:
+        ops = {kind.op}
     of_op = [one for one in where if one.column == "op"]
     words = [one for one in where if one.column in ("device", "engine", "family", "release")]
     out = unmet(of_op, {"op": ops})
@@ -600,7 +618,8 @@ class AIConfiguratorReader(Reader):
         with open_parquet(path, options.table_bytes) as file:
             count = file.metadata.num_rows
             if kind is None or not kind.op:
-                code, what = "unknown-table", "tables of unknown kind are left out"
+                code = "unknown-table"
+                what = "tables of unknown kind are left out"
                 if kind is not None:
                     code = "module-table"
                     what = "whole modules are left out, of which no column tells the work"
@@ -661,7 +680,8 @@ def survey(path: Path) -> Surveyed:
         table = Columns(content, path)
     name = kind_of(table.path)
     kind = KINDS.get(name)
-    origin, times = origin_of(table), _time(table, kind)
+    origin = origin_of(table)
+    times = _time(table, kind)
     micros = next(iter(times.values()))
     sides = {name: origin[name] for name in ("device", "engine", "release")}
     places = pd.DataFrame({name: codes for name, (codes, _) in sides.items()})
@@ -699,7 +719,10 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
         for name in _ALONG
         if name in names and pc.count_distinct(table.table[name]).as_py() > 1
     ]
-    along = changing[0] if changing else names[-1]
+    if changing:
+        along = changing[0]
+    else:
+        along = names[-1]
     problems = pd.DataFrame(index=range(len(table)))
     for name in names:
         column = table.table[name].combine_chunks()
@@ -708,17 +731,25 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
         if name != along:
             problems[name] = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(float))
     key = pd.util.hash_pandas_object(problems, index=False).to_numpy()
-    size = table.number(along) if changing else np.zeros(len(table))
+    if changing:
+        size = table.number(along)
+    else:
+        size = np.zeros(len(table))
     order = np.lexsort((size, key))
-    key, size, time = key[order], size[order], micros[order]
+    key = key[order]
+    size = size[order]
+    time = micros[order]
     same = (key[1:] == key[:-1]) & (size[1:] == size[:-1])
     doubles = np.r_[same, False] | np.r_[False, same]
     first = np.flatnonzero(np.r_[True, ~same])
     least = longest = time
     if len(time):
-        least, longest = np.minimum.reduceat(time, first), np.maximum.reduceat(time, first)
+        least = np.minimum.reduceat(time, first)
+        longest = np.maximum.reduceat(time, first)
     several = np.diff(np.r_[first, len(time)]) > 1
     ratio = longest[several] / np.maximum(least[several], 1e-12)
-    key, size, time = key[first], size[first], time[first]
+    key = key[first]
+    size = size[first]
+    time = time[first]
     odd = int((off_neighbours(key, size, time)[0] != 1).sum())
     return odd, int(doubles.sum()), float(np.median(ratio)) if len(ratio) else 1.0

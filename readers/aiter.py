@@ -185,7 +185,8 @@ class _Table:
     def numbers(self, *names: str) -> pa.Array:
         """Return the numbers of the first of the columns that the table has; missing where there is none."""
         cells = self.get(*names)
-        if (plain := plain_numbers(cells)) is not None:
+        plain = plain_numbers(cells)
+        if plain is not None:
             return plain
         return pa.array(pd.to_numeric(cells.to_numpy(), errors="coerce"), from_pandas=True)
 
@@ -208,7 +209,8 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
     for one in coded[1:]:
         numbers = numbers * max(len(one.dictionary), 1) + one.indices.to_numpy()
     encoded = pa.array(numbers).dictionary_encode()
-    rest, values = encoded.dictionary.to_numpy(), list[list[str]]()
+    rest = encoded.dictionary.to_numpy()
+    values = list[list[str]]()
     for one in reversed(coded):
         rest, places = np.divmod(rest, max(len(one.dictionary), 1))
         values.insert(0, one.dictionary.take(pa.array(places)).to_pylist())
@@ -218,7 +220,9 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     family = _family(table, stem, notes)
     settings = _FAMILIES.get(family, _Family("", ""))
-    op = "batched_gemm" if table.names & {"b", "g"} else "gemm"
+    op = "gemm"
+    if table.names & {"b", "g"}:
+        op = "batched_gemm"
     return {
         "op": op,
         "family": table.says("bpreshuffle", "True", f"{family}_bpreshuffle", family),
@@ -250,7 +254,8 @@ def _stated(stem: str) -> _Family:
 
 def _family(table: _Table, stem: str, notes: list[Note]) -> str:
     """Return the library family: from the file's name, else from what most kernels are called."""
-    if named := _FAMILY.search(stem):
+    named = _FAMILY.search(stem)
+    if named:
         return named[1]
     called = table.get("kernelname", "kernelname1").to_pandas().str.extract(_FAMILY)[0].dropna()
     if called.empty:
@@ -276,7 +281,8 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
     else:
         kind = "fmoe"
     scale = table.said(lambda name: name.removeprefix("QuantType.").lower(), table.get("q_type"))
-    first, second = table.get("kernelname1", "kernelname"), table.get("kernelname2")
+    first = table.get("kernelname1", "kernelname")
+    second = table.get("kernelname2")
     variant = (
         table.get("act_type", "act"),
         table.get("doweight_stage1"),
@@ -391,7 +397,8 @@ def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
         "dtype_a": _stated(stem).dtype,
     }
     for axis, filters in (("d", "kt"), ("h", "kh"), ("w", "kw")):
-        side, taps = table.sizes(axis), table.sizes(filters)
+        side = table.sizes(axis)
+        taps = table.sizes(filters)
         pad, stride, dilation = (table.sizes(f"{name}_{axis}") for name in ("pad", "stride", "dil"))
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.floor((side + 2 * pad - dilation * (taps - 1) - 1) / stride) + 1
@@ -425,7 +432,9 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
         assumed = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             assumed = _GFX_OF_CUS[cus]
-            also = " (gfx1250 has 256 too)" if cus == "256" else ""
+            also = ""
+            if cus == "256":
+                also = " (gfx1250 has 256 too)"
             text = f"no gfx id: {cus} CUs are read as {assumed}{also}"
             notes.append(
                 Note(

@@ -28,7 +28,8 @@ from .not_read import not_read
 #: Column of the 1-based line in the file.
 LINE = "file_line"
 #: Column: place of a row among the lines of all files, each of which has fewer than so many.
-ORDER, MOST_LINES = "_order", 2**40
+ORDER = "_order"
+MOST_LINES = 2**40
 #: Code of the finding that a file has no grids, and how to record them.
 GRID_NOT_RECORDED = "grid-not-recorded"
 #: No job has more ranks: a larger number is damage.
@@ -36,11 +37,13 @@ MOST_RANKS = 100_000
 #: Bytes of content (after decompression) that a reader may look at to recognise its format.
 HEAD_BYTES = 65536
 #: First bytes of every Parquet file, and of every SQLite database.
-PARQUET, SQLITE = b"PAR1", b"SQLite format 3\0"
+PARQUET = b"PAR1"
+SQLITE = b"SQLite format 3\0"
 ARCHIVE = b"PK\x03\x04"  # the first bytes of an .xlsx, as of every archive
 #: Default limits of a file's decompressed size, for 16 GB of memory: text that is cut into fields needs 12 to 31 times
 #: its size, the columns of a trace less than four times.
-TABLE_BYTES, TRACE_BYTES = 2**29, 2**32
+TABLE_BYTES = 2**29
+TRACE_BYTES = 2**32
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
     >>> of_rows(remark("repeats-merged", "repeats were merged"), 2, ("a.csv", "b.csv"))
     [repeats-merged] repeats were merged (2 rows in a.csv, b.csv)
     """
-    concerned = [counted(rows, "row")] if rows else []
+    if rows:
+        concerned = [counted(rows, "row")]
+    else:
+        concerned = []
     concerned += [few(files, 3)] if files else []
     text = note.text
     if concerned:
@@ -364,7 +370,8 @@ def unsupported(head: bytes, *, is_recognised: bool = True) -> str:
     """
     if not head.strip():
         return "is empty"
-    if reason := not_read(head):
+    reason = not_read(head)
+    if reason:
         return reason
     if b"\0" in head:
         return "no supported format, it is binary"

@@ -52,7 +52,8 @@ class CutlassProfilerReader(Records):
 
 def _row(values: Mapping[str, str]) -> Row:
     """Return the row of a line."""
-    formats, layout = [], ""
+    formats = []
+    layout = ""
     for name in ("a", "b", "c"):
         word, _, order = values.get(name, "").partition(":")
         formats.append(_FORMATS.get(word, word))
@@ -72,7 +73,8 @@ def _row(values: Mapping[str, str]) -> Row:
         "duration_us": scaled(values.get("runtime"), TIME_UNITS["ms"]),
     }
     row = product(row, "GFLOP/s", values.get("gflops"))
-    kind, disposition = values.get("operationkind", ""), values.get("disposition", "").lower()
+    kind = values.get("operationkind", "")
+    disposition = values.get("disposition", "").lower()
     if kind.lower() != "gemm":
         row |= refused("not-a-gemm", kind)
     elif disposition in _WRONG:

@@ -54,7 +54,8 @@ class DeepBenchReader(Records):
             elif names and cells and cells[0].isdecimal():
                 given = defaultdict(str, zip(names, cells, strict=False))
                 shared: Row = {"dtype_a": given["precision"], LINE: line_number}
-                if more := len(cells) - len(names):
+                more = len(cells) - len(names)
+                if more:
                     shared |= refused("line-unlike-header", f"{more:+d} values")
                 for row in _rows(given):
                     yield shared | row
@@ -76,7 +77,9 @@ def _rows(given: defaultdict[str, str]) -> Iterator[Row]:
     sizes = _sizes(given)
     for name, direction in _DIRECTIONS.items():
         if name in given:
-            kernel = given["fwd_algo"] if direction == "F" else ""
+            kernel = ""
+            if direction == "F":
+                kernel = given["fwd_algo"]
             timing = {"direction": direction, "duration_us": number(given[name])}
             yield sizes | timing | {"kernel": kernel}
 
@@ -92,8 +95,10 @@ def _sizes(given: defaultdict[str, str]) -> Row:
         "out_d": 1.0,
     }
     for axis in ("h", "w"):
-        side, taps = number(given[axis]), number(given[f"f_{axis}"])
-        pad, stride = number(given[f"pad_{axis}"]), number(given[f"stride_{axis}"])
+        side = number(given[axis])
+        taps = number(given[f"f_{axis}"])
+        pad = number(given[f"pad_{axis}"])
+        stride = number(given[f"stride_{axis}"])
         sizes |= {f"in_{axis}": side, f"fil_{axis}": taps, f"pad_{axis}": pad}
         sizes[f"stride_{axis}"] = stride
         sizes[f"out_{axis}"] = None

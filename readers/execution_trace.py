@@ -220,13 +220,15 @@ def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
 @lru_cache(maxsize=4096)
 def _kind(written: str) -> str:
     """Return the profiler's word for a type of the observer."""
-    if tensor := _TENSOR.fullmatch(written):
+    tensor = _TENSOR.fullmatch(written)
+    if tensor:
         if tensor[1] == _UNDEFINED:
             return ""
         return tensor[1]
     if "Tensor(" in written:
         return "TensorList"
-    if members := _GENERIC_LIST.fullmatch(written):
+    members = _GENERIC_LIST.fullmatch(written)
+    if members:
         if not members[1] or set(members[1].split(",")) <= _NUMBERS:
             return "ScalarList"
         return ""
@@ -270,15 +272,28 @@ def _scalar(value: Any) -> str:
 
 # Chakra's protobuf.
 
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_VARINT = 0
+_EIGHT = 1
+_BYTES = 2
+_FOUR = 5
 #: Fields of `Node`.
-_ID, _NAME, _TYPE, _PARENTS, _WAITS, _DURATION, _INPUTS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 8, 10
+_ID = 1
+_NAME = 2
+_TYPE = 3
+_PARENTS = 4
+_WAITS = 5
+_DURATION = 7
+_INPUTS = 8
+_ATTRIBUTE = 10
 #: `NodeType`: point-to-point messages have no `comm_type`.
 _POINT_TO_POINT = {5: "send", 6: "recv"}
 #: `CollectiveCommType`, under the names that PyTorch gives the same collectives.
 _COLLECTIVES = vocabulary("chakra_collectives")
 #: Fields of `AttributeProto` with one whole number; those with "zigzag" encoding apart.
-_INTEGERS, _ZIGZAG, _BOOL, _STRING = frozenset({7, 9, 11, 13}), frozenset({15, 17}), 27, 29
+_INTEGERS = frozenset({7, 9, 11, 13})
+_ZIGZAG = frozenset({15, 17})
+_BOOL = 27
+_STRING = 29
 _FIXED = {
     19: "<I",
     21: "<Q",
@@ -328,7 +343,8 @@ def is_chakra(head: bytes) -> bool:
 def read_chakra(data: bytes, source: str) -> ExecutionTrace:
     """Return the contents of a Chakra trace (see :func:`is_chakra`); a DataError if a message is damaged."""
     nodes = list[Node]()
-    version, header = "", dict[str, object]()
+    version = ""
+    header = dict[str, object]()
     number = 0
     try:
         place = 0
@@ -336,7 +352,9 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
             size, place = _varint(data, place)
             if place + size > len(data):
                 raise _WireError(f"the file ends {place + size - len(data)} bytes too early")
-            message, place, number = data[place : place + size], place + size, number + 1
+            message = data[place : place + size]
+            place = place + size
+            number = number + 1
             if number == 1:
                 version, header = _metadata(message)
             else:
@@ -345,7 +363,8 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
         raise DataError(
             f"message {number} of the Chakra trace or the next is damaged ({error})", source=source
         ) from error
-    schema, time = _word(header.get("schema")), _word(header.get("time"))
+    schema = _word(header.get("schema"))
+    time = _word(header.get("time"))
     try:
         spread = float(str(header.get("spread", 0.0)))
     except ValueError:
@@ -392,7 +411,8 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 def _metadata(message: bytes) -> tuple[str, dict[str, object]]:
     """Return the version and the attributes of `GlobalMetadata`."""
-    version, attributes = "", dict[str, object]()
+    version = ""
+    attributes = dict[str, object]()
     for key, value in _fields(message):
         if key not in (1, 2) or not isinstance(value, bytes):
             raise _WireError(f"field {key} in the metadata")
@@ -449,7 +469,8 @@ def _node(message: bytes) -> Node:
             fields.setdefault(key, value)
     on_cpu = attributes.get("is_cpu_op")
     name = _text(fields.get(_NAME))
-    described, texts = fields.get(_INPUTS), dict[int, str]()
+    described = fields.get(_INPUTS)
+    texts = dict[int, str]()
     inputs: str | None = ""
     memory: tuple[int, ...] = ()
     if isinstance(described, bytes):
@@ -459,11 +480,15 @@ def _node(message: bytes) -> Node:
         inputs, memory = _arguments(*(texts.get(key, "[]") for key in (1, 2, 3)))
     if on_cpu is not False:
         name = _PIECE.sub("", name)
-    kind, stated = fields.get(_TYPE), int64(attributes.get("comm_type"))
-    collective = _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
+    kind = fields.get(_TYPE)
+    stated = int64(attributes.get("comm_type"))
+    collective = ""
+    if isinstance(kind, int):
+        collective = _POINT_TO_POINT.get(kind, "")
     if stated is not None:
         collective = _COLLECTIVES.get(str(stated), f"collective {stated}")
-    size, ranks = int64(attributes.get("comm_size")), int64(attributes.get("pg_size"))
+    size = int64(attributes.get("comm_size"))
+    ranks = int64(attributes.get("pg_size"))
     if collective == "allgather" and size and ranks:
         size *= ranks
     return {
@@ -490,7 +515,8 @@ def _text(value: int | bytes | None) -> str:
 
 def _repeated(value: int | bytes) -> list[int]:
     """Return repeated numbers, packed or single."""
-    numbers, place = [], 0
+    numbers = []
+    place = 0
     if not isinstance(value, bytes):
         if int64(value) is not None:
             return [value]
@@ -514,7 +540,10 @@ def _arguments(values: str, shapes: str, types: str) -> tuple[str | None, tuple[
 
 def _as_json(token: re.Match[str]) -> str:
     """Return a word of a Python literal in JSON; the content of quoted strings is not needed."""
-    quoted = token[1] if token[1] is not None else token[2]
+    if token[1] is not None:
+        quoted = token[1]
+    else:
+        quoted = token[2]
     if quoted is not None:
         return f'"{_UNSAFE.sub("", quoted)}"'
     return _JSON.get(token[0], f'"{token[0]}"')
@@ -793,7 +822,8 @@ def _filled(
     matched = np.where(
         as_text(names).to_numpy(dtype=object) == _taken(calls["collective"], matched), matched, -1
     )
-    columns, touched = {"op_inputs": inputs, "collective": names}, got | named
+    columns = {"op_inputs": inputs, "collective": names}
+    touched = got | named
     for name in ("collective_bytes", "group_size"):
         taken = pd.Series(_taken(calls[name], matched), index=table.index).astype("Int64")
         touched |= (table[name].isna() & taken.notna()).to_numpy(dtype=bool)

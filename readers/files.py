@@ -35,7 +35,8 @@ from ..remarks import Remark, remark, visible
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import ARCHIVE, HEAD_BYTES, LINE, PARQUET, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 
-_GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
+_GZIP = b"\x1f\x8b"
+_BZIP2 = b"BZh"
 WORKBOOK = ARCHIVE
 _NO_WORKBOOK = (
     OSError,
@@ -66,7 +67,8 @@ _LINE_END = re.compile(r"[\r\n]")
 _LONGEST_LINE = 4000  # characters of a line of a log
 _BLOCK_BYTES = 2**24  # that Arrow reads at a time: a line must fit
 _PIECE = 2**20  # bytes that are inflated at a time
-_RATIO, _SMALL = 100, 2**26
+_RATIO = 100
+_SMALL = 2**26
 """Traces and tables shrink to a twentieth; what unpacks to so many times its bytes, beyond 64 MiB, was made to."""
 _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
 
@@ -279,7 +281,9 @@ def parse_csv(content_text: str, source: str, before: int = 0) -> Csv:
     file. Raises DataError, with `source` and the line, for a field longer than 128 KiB.
     """
     end = _LINE_END.search(content_text)
-    first = content_text[: end.start()] if end else content_text
+    first = content_text
+    if end:
+        first = content_text[: end.start()]
     delimiter = _delimiter(first)
     return _even_csv(content_text, first, delimiter, before) or _uneven_csv(
         content_text, delimiter, source, before
@@ -297,7 +301,8 @@ def _even_csv(
     That is where lines differ in their number of fields, end otherwise than in newlines, or are
     empty, and where a quotation mark stands elsewhere than around a whole field.
     """
-    returns, marks = content_text.count("\r"), content_text.count('"')
+    returns = content_text.count("\r")
+    marks = content_text.count('"')
     ends = returns and returns != content_text.count("\r\n")
     if ends or "\0" in content_text or '"' in first:
         return None
@@ -322,7 +327,8 @@ def _even_csv(
         filled = pc.or_(filled, pc.not_equal(column, ""))
     lines = np.arange(2, len(table) + 2, dtype=np.int64) + before
     if pc.all(filled).as_py() is False:
-        table, lines = table.filter(filled), lines[filled.to_numpy()]
+        table = table.filter(filled)
+        lines = lines[filled.to_numpy()]
     return Csv(table, lines, [])
 
 
@@ -379,9 +385,11 @@ def _uneven_csv(
     line = 0
     try:
         names = [name.strip() for name in next(reader, [])]
-        width, line = len(names), reader.line_num
+        width = len(names)
+        line = reader.line_num
         for row in reader:
-            number, line = before + line + 1, reader.line_num
+            number = before + line + 1
+            line = reader.line_num
             if len(row) > width and any(row[width:]):
                 overlong.append((number, ",".join(row)))
             elif any(row):
@@ -508,8 +516,11 @@ def whole_table(
     are categories. Otherwise, where all texts could take too much, columns of text are read as they
     stand there, and the bytes of all rows counted before they are made.
     """
-    kept, columns = file.metadata, range(file.metadata.num_columns)
-    packed = path.stat().st_size if once else None
+    kept = file.metadata
+    columns = range(file.metadata.num_columns)
+    packed = None
+    if once:
+        packed = path.stat().st_size
     check_size(
         kept.num_rows * max(len(columns), 1) * _CELL,
         max_bytes,
@@ -535,7 +546,8 @@ def whole_table(
     with pq.ParquetFile(
         pa.BufferReader(view(path, max_bytes=max_bytes)), read_dictionary=shared
     ) as again:
-        table, size = again.read(), 0
+        table = again.read()
+        size = 0
     if once:
         return table
     for name, column in zip(table.column_names, table.columns, strict=True):

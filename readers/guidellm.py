@@ -42,7 +42,9 @@ class GuidellmReader(Runs):
     def records(self, words: str, source: str) -> Iterator[tuple[int, Any]]:
         """Yield the place and content of each benchmark, with the arguments of the report."""
         for _, report in json_records(words, source):
-            listed = report.get("benchmarks") if isinstance(report, Mapping) else None
+            listed = None
+            if isinstance(report, Mapping):
+                listed = report.get("benchmarks")
             if not isinstance(listed, list):
                 yield 1, report
                 continue

@@ -53,7 +53,8 @@ _PRECISIONS = {
     "z": "f64_c",
 }
 _LIBRARY = re.compile(r"^(rocblas|hipblas|hipblaslt)-gflops$")
-_DEVICE_WORD, _DEVICE_GFX = "_device", "_gfx"
+_DEVICE_WORD = "_device"
+_DEVICE_GFX = "_gfx"
 #: `--scaleA`, `--scaleB`: one scale, one for each row or column, one for each 32 elements (OCP MX).
 _SCALES = {
     "0": "",
@@ -125,7 +126,8 @@ class _Log:
 
     def take(self, number: int, line: str) -> None:
         """Take the next line."""
-        if header := _HEADER.match(line):
+        header = _HEADER.match(line)
+        if header:
             self._names = [name.strip().lower() for name in header[1].split(",")]
         elif _ROW.match(line):
             self._take_row(number, line.strip())
@@ -141,7 +143,10 @@ class _Log:
                 self._devices = {}
             word = device[2].strip()
             gfx = _GFX.search(word)
-            self._devices[device[1]] = (word[: gfx.start()].rstrip(), gfx[0]) if gfx else (word, "")
+            if gfx:
+                self._devices[device[1]] = (word[: gfx.start()].rstrip(), gfx[0])
+            else:
+                self._devices[device[1]] = (word, "")
 
     def _take_row(self, number: int, line: str) -> None:
         if self._after_winner and line in self._seen:
@@ -169,7 +174,8 @@ class _Log:
         if len(listed) == 1:
             row[_DEVICE_WORD], row[_DEVICE_GFX] = next(iter(listed))
         else:
-            row[_DEVICE_WORD], row[_DEVICE_GFX] = ("", "")
+            row[_DEVICE_WORD] = ""
+            row[_DEVICE_GFX] = ""
         self.rows.append(row)
 
     def notes(self) -> list[Note]:
@@ -260,7 +266,8 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     rows["variant"] = joined.str.replace(r" +", " ", regex=True).str.strip()
     rows["duration_us"] = text_column(given, "us")
     rows[LINE] = given[LINE].astype("int64")
-    rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
+    rows[DEFECT] = given[DEFECT]
+    rows[DEFECT_DETAIL] = given[DEFECT_DETAIL]
     grouped = ~text_column(given, "grouped_gemm").isin(_OFF) & rows[DEFECT].eq("")
     rows.loc[grouped, DEFECT] = "group-sizes-not-given"
     rows.loc[grouped, DEFECT_DETAIL] = (
@@ -287,7 +294,8 @@ def _devices(given: pd.DataFrame, options: Options, notes: list[Note]) -> list[s
     pairs = list(zip(given[_DEVICE_WORD], given[_DEVICE_GFX], strict=True))
     names: dict[tuple[str, str], str] = {}
     for word, gfx in dict.fromkeys(pairs):
-        names[word, gfx], assumption = word, None
+        names[word, gfx] = word
+        assumption = None
         if gfx and (not word or canonical_device(word)[1]):
             names[word, gfx], assumption = device_of_gfx(gfx, options)
         notes.extend([Note(assumption, pairs.count((word, gfx)))] if assumption else [])

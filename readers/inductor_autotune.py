@@ -65,7 +65,8 @@ class InductorAutotuneReader(Records):
         """Yield a row for each choice of each product."""
         problem: Row | None = None
         for line_number, line in short_lines(path, max_bytes=options.table_bytes):
-            if title := _TITLE.search(line):
+            title = _TITLE.search(line)
+            if title:
                 problem = _product(title["op"], _shapes(title["shapes"]))
             elif problem is None:
                 continue
@@ -113,7 +114,10 @@ def _product(name: str, shapes: list[list[int]]) -> Row:
         product |= {"op": "batched_gemm", "batch": a[0]}
     if first:
         bias = shapes[0]
-        product["variant"] = "addend" if len(bias) > 1 and bias[-2] > 1 else "bias"
+        if len(bias) > 1 and bias[-2] > 1:
+            product["variant"] = "addend"
+        else:
+            product["variant"] = "bias"
     return product
 
 

@@ -26,7 +26,8 @@ class InferencePerfReader(Runs):
     def columns(self, record: Record) -> Row:
         """Return the run."""
         done = inner(record, "successes")
-        latencies, rates = inner(done, "latency"), inner(done, "throughput")
+        latencies = inner(done, "latency")
+        rates = inner(done, "throughput")
         latency = scaled(_mean(latencies, "request_latency"), 1e3)
         load = inner(record, "load_summary")
         rate = {"request_throughput": rates.get("requests_per_sec")}

@@ -120,10 +120,12 @@ def _events(file: DataFile, options: Options) -> list[Mapping[str, Any]]:
 
 def _names(events: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
     """Return the number of the GPU of each process, and of the stream of each process and thread."""
-    devices, streams = dict[Any, int](), dict[Any, int]()
+    devices = dict[Any, int]()
+    streams = dict[Any, int]()
     for event in events:
         arguments = event.get("args")
-        process, thread = event.get("pid"), event.get("tid")
+        process = event.get("pid")
+        thread = event.get("tid")
         if event.get("ph") != "M" or not isinstance(arguments, Mapping):
             continue
         if not isinstance(process, int | str) or not isinstance(thread, int | str | None):
@@ -138,7 +140,8 @@ def _names(events: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[An
 
 def _activity(event: Mapping[str, Any], streams: Mapping[Any, int]) -> dict[str, Any] | None:
     """Return the row of an event, None for one that is not on a stream or has no time."""
-    process, thread = event.get("pid"), event.get("tid")
+    process = event.get("pid")
+    thread = event.get("tid")
     if not isinstance(thread, int | str | None):
         return None
     arguments = event.get("args")
@@ -146,7 +149,8 @@ def _activity(event: Mapping[str, Any], streams: Mapping[Any, int]) -> dict[str,
         arguments = {}
     if streams and (process, thread) not in streams:
         return None
-    start, duration = number(event.get("ts")), number(event.get("dur"))
+    start = number(event.get("ts"))
+    duration = number(event.get("dur"))
     if start is None or duration is None or not 0 <= abs(start) + abs(duration) < _LATEST_US:
         return None
     name = str(event.get("name", ""))
@@ -162,7 +166,8 @@ def _activity(event: Mapping[str, Any], streams: Mapping[Any, int]) -> dict[str,
     correlation = str(arguments.get("correlation_id", ""))
     if correlation.isascii() and correlation.isdecimal() and len(correlation) < 19:
         row["correlation"] = int(correlation)
-    if copy := _COPY.match(name):
+    copy = _COPY.match(name)
+    if copy:
         row |= {"kind": MEMCPY, "name": f"{copy['source']}to{copy['target']}"}
     elif name.startswith("Memset"):
         row |= {"kind": MEMSET, "name": "memset"}

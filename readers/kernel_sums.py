@@ -96,7 +96,8 @@ def _rows(words: str, source: str) -> Iterator[Row]:
     """Yield the row of each kernel of the first sum of a file, with its line."""
     printed = _TEXT.search(words)
     if printed is not None:
-        unit, cells = printed["unit"], _printed(words, printed)
+        unit = printed["unit"]
+        cells = _printed(words, printed)
     else:
         header = _CSV.search(words) or _STATS.search(words)
         assert header is not None
@@ -124,7 +125,8 @@ def _rows(words: str, source: str) -> Iterator[Row]:
 
 def _printed(words: str, head: re.Match[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield line and cells of each row of a printed table: the rules below its head are as wide as its columns."""
-    names, rules = head[0].splitlines()[0], head["rules"]
+    names = head[0].splitlines()[0]
+    rules = head["rules"]
     places = [slice(*match.span()) for match in re.finditer(r"-+", rules)]
     places[-1] = slice(places[-1].start, None)  # a name may be longer than its rule
     first = words.count("\n", 0, head.end()) + 2

@@ -99,7 +99,8 @@ class Nesting:
         order = np.lexsort((start_ns, thread))
         self._order = order
         self._end_ns = np.r_[end_ns, np.iinfo(np.int64).max]
-        self._thread, self._start_ns = thread[order], start_ns[order]
+        self._thread = thread[order]
+        self._start_ns = start_ns[order]
         self.parent = np.full(len(order) + 1, -1, dtype=np.int64)
         # At first each points to the one before it; one that is over by then is passed over to
         # where it points itself, all at once. Whatever lies between was over even before, so the
@@ -122,9 +123,10 @@ class Nesting:
             first, end = np.searchsorted(self._thread, [number, number + 1])
             asked = np.flatnonzero(thread == number)
             place = np.searchsorted(self._start_ns[first:end], time_ns[asked], side="right") - 1
-            running[asked] = (
-                np.where(place >= 0, self._order[first + place], -1) if end > first else -1
-            )
+            if end > first:
+                running[asked] = np.where(place >= 0, self._order[first + place], -1)
+            else:
+                running[asked] = -1
         while (over := np.flatnonzero(self._end_ns[running] <= time_ns)).size:
             running[over] = self.parent[running[over]]
         return running
@@ -180,7 +182,9 @@ def link(document: Document) -> Links:
     operator on its thread. (Traces of 2023 give launches outside of operators, and some inside, the
     number of their correlation.)
     """
-    gpu, launches, operators = document.gpu, document.launches, document.operators
+    gpu = document.gpu
+    launches = document.launches
+    operators = document.operators
     launch, merged = launches_of(document)
     op_end_ns = operators.start_ns + operators.duration_ns
     nesting = Nesting(operators.threads, operators.start_ns, op_end_ns)
@@ -190,7 +194,8 @@ def link(document: Document) -> Links:
     operator[linked] = nesting.running(launches.threads[at], launches.start_ns[at])
 
     # Without a launch to check it by, a number that equals the correlation is taken for that.
-    event_id, correlation = document.gpu.integers["op_id"], document.gpu.integers["correlation"]
+    event_id = document.gpu.integers["op_id"]
+    correlation = document.gpu.integers["correlation"]
     event_id = np.where((launch < 0) & (event_id == correlation), MISSING, event_id)
     of_launch = np.r_[document.launches.integers["op_id"], MISSING][launch]
     named = np.where(event_id != MISSING, event_id, of_launch)
@@ -212,8 +217,10 @@ def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
     that number are shared out among the processes in the order of the file. Where the launches of
     the processes are mixed, nothing tells whose an activity is, and it has none.
     """
-    gpu, launches = document.gpu, document.launches
-    wanted, numbers = gpu.integers["correlation"], launches.integers["correlation"]
+    gpu = document.gpu
+    launches = document.launches
+    wanted = gpu.integers["correlation"]
+    numbers = launches.integers["correlation"]
     launch = first_with(wanted, numbers)
     processes = np.array([process for process, _ in document.threads], dtype=object)
     rank = pd.factorize(processes)[0][launches.threads]
@@ -265,11 +272,14 @@ def _ids(document: Document, operators: IntArray) -> IntArray:
 
 def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArray:
     """Return whether each operator ran when it launched; without a launch to check, it is believed."""
-    operators, launches = document.operators, document.launches
+    operators = document.operators
+    launches = document.launches
     around = operator >= 0
     launched = np.flatnonzero(around & (launch >= 0))
-    which, call = operator[launched], launch[launched]
-    start_ns, at_ns = operators.start_ns[which], launches.start_ns[call]
+    which = operator[launched]
+    call = launch[launched]
+    start_ns = operators.start_ns[which]
+    at_ns = launches.start_ns[call]
     same_thread = operators.threads[which] == launches.threads[call]
     around[launched] = (
         same_thread & (start_ns <= at_ns) & (at_ns <= start_ns + operators.duration_ns[which])
@@ -300,7 +310,8 @@ def step_at(steps: pd.DataFrame, time_ns: IntArray) -> IntArray:
     """Return the step that each time falls into, `MISSING` where it falls into none."""
     if not len(steps):
         return np.full(len(time_ns), MISSING, dtype=np.int64)
-    starts, lengths = steps["start_ns"].to_numpy(), steps["duration_ns"].to_numpy()
+    starts = steps["start_ns"].to_numpy()
+    lengths = steps["duration_ns"].to_numpy()
     last = np.searchsorted(starts, time_ns, side="right") - 1
     inside = (last >= 0) & (time_ns < starts[last] + lengths[last])
     return np.where(inside, steps["step"].to_numpy()[last], MISSING)
@@ -372,7 +383,8 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
     rows = np.flatnonzero(np.array([*levels, False], dtype=bool)[table["name"].cat.codes])
     if not len(rows):
         return table, 0
-    stated, size = table["collective"].astype(object), table["group_size"].copy()
+    stated = table["collective"].astype(object)
+    size = table["group_size"].copy()
     unsaid = rows[stated.iloc[rows] == ""]
     stated.iloc[unsaid] = [
         ["", *_CALL.findall(str(stack))][-1] for stack in table["op_stack"].iloc[unsaid]
@@ -431,7 +443,8 @@ def _process(document: Document, links: Links) -> pd.arrays.IntegerArray:
 
 def _sizes(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     """Return grid, in workgroups, and block; from the launch where the kernel has none (before ROCm 6.3)."""
-    grid, block = _size(document, links, "grid"), _size(document, links, "block")
+    grid = _size(document, links, "grid")
+    block = _size(document, links, "block")
     unit_unknown = in_unknown_unit(document, links, rocm)
     grid[unit_unknown] = MISSING
     calls = [name in IN_WORK_ITEMS for name in document.launches.names]
@@ -451,7 +464,8 @@ def in_unknown_unit(document: Document, links: Links, rocm: bool) -> BoolArray:
 
 
 def _size(document: Document, links: Links, name: str) -> IntArray:
-    size, of_launch = document.gpu.sizes[name], document.launches.sizes[name]
+    size = document.gpu.sizes[name]
+    of_launch = document.launches.sizes[name]
     other = np.vstack([of_launch, np.full((1, 3), MISSING)])[links.launch]
     return np.where(size == MISSING, other, size)
 
@@ -536,11 +550,14 @@ def _on_gpu(events: Events, activities_ns: IntArray) -> pd.DataFrame:
 
 def _launched(document: Document, links: Links) -> pd.DataFrame:
     """Return first start and last end of the launches inside each CPU range that has any."""
-    annotations, launches, gpu = document.annotations, document.launches, document.gpu
+    annotations = document.annotations
+    launches = document.launches
+    gpu = document.gpu
     linked = np.flatnonzero(links.launch >= 0)
     call = links.launch[linked]
     order = np.lexsort((launches.start_ns[call], launches.threads[call]))
-    thread, at_ns = launches.threads[call][order], launches.start_ns[call][order]
+    thread = launches.threads[call][order]
+    at_ns = launches.start_ns[call][order]
     begin, end = (
         _place(thread, at_ns, annotations.threads, time_ns)
         for time_ns in (annotations.start_ns, annotations.start_ns + annotations.duration_ns)
@@ -624,8 +641,10 @@ def _named(device: DeviceProperties) -> Named:
         )
         if not same:
             return Named(device.name)
-        name, alike = same[0].name, tuple(gpu.name for gpu in same[1:])
-        count, memory_gib = device.num_sms, device.total_global_mem / _GIB
+        name = same[0].name
+        alike = tuple(gpu.name for gpu in same[1:])
+        count = device.num_sms
+        memory_gib = device.total_global_mem / _GIB
         others = "".join(f"; {other} would look the same" for other in alike)
         text = (
             f"device {device.name!r}, {count} compute units, {memory_gib:.0f} GiB is read as "
@@ -794,7 +813,10 @@ class KinetoReader(TraceReader):
                 document = decode_whole(view(file.path, max_bytes=options.trace_bytes))
             release_memory()
             steps = steps_of(document)
-            calls = _calls(document) if options.calls else empty_calls()
+            if options.calls:
+                calls = _calls(document)
+            else:
+                calls = empty_calls()
             if not len(document.gpu):
                 if document.untimed:
                     text = (

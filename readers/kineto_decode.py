@@ -172,7 +172,8 @@ def _document(parts: Iterable[Piece]) -> Document:
             group.add(file.events, np.flatnonzero(kinds == kind), count)
         count += len(file.events)
         file.events.clear()
-    of_device, of_job = Forgiving(DeviceProperties), Forgiving(Distributed)
+    of_device = Forgiving(DeviceProperties)
+    of_job = Forgiving(Distributed)
     described = values_of(file.devices)
     if isinstance(described, list):
         devices = [of_device.field_by_field(one) for one in described]
@@ -182,7 +183,8 @@ def _document(parts: Iterable[Piece]) -> Document:
     base_ns = values_of(file.base_ns) or 0
     if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:
         raise OverflowError("baseTimeNanoseconds is not a time")
-    gpu, launches = groups[Group.GPU], groups[Group.LAUNCH]
+    gpu = groups[Group.GPU]
+    launches = groups[Group.LAUNCH]
     tables = {kind: group.events() for kind, group in groups.items()}
     # Threads are numbered in the order in which the groups name them, however the file was cut.
     given = np.concatenate([table.threads for table in tables.values()])
@@ -255,16 +257,22 @@ class _Group:
         threads: dict[Thread, int],
         words: dict[str, str],
     ) -> None:
-        self._threads, self._words = threads, words
-        self._decoder = None if shape is None else Forgiving(shape)
+        self._threads = threads
+        self._words = words
+        if shape is None:
+            self._decoder = None
+        else:
+            self._decoder = Forgiving(shape)
         self._absent: dict[str, Any] = {}
         if shape is not None:
             values = msgspec.structs.astuple(shape())
             self._absent = dict(zip(shape.__struct_fields__, values, strict=True))
         self._names: list[str] = []
         self._categories: list[Category] = []
-        self._numbers, self._places = Growing(), Growing()
-        self._start_ns, self._duration_ns = Growing(), Growing()
+        self._numbers = Growing()
+        self._places = Growing()
+        self._start_ns = Growing()
+        self._duration_ns = Growing()
         self._columns: dict[str, Growing | list[str]] = {}
         for name, absent in self._absent.items():
             if isinstance(absent, str):
@@ -296,7 +304,9 @@ class _Group:
         self.untimed += numbers[~timed].tolist()
         if not timed.all():
             every = [event for event, use in zip(every, timed.tolist(), strict=True) if use]
-            ts, dur, numbers = ts[timed], dur[timed], numbers[timed]
+            ts = ts[timed]
+            dur = dur[timed]
+            numbers = numbers[timed]
         far = (np.abs(ts) > _FARTHEST_US) | (np.abs(dur) > _FARTHEST_US)
         self.clipped += int(far.sum())
         self.coarse += int(((np.abs(ts) >= _EXACT_US) & (ts != np.floor(ts))).sum())

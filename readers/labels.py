@@ -69,7 +69,9 @@ def split_unit(column: str) -> tuple[str, str | None]:
         base = name[: match.start()].rstrip(_BETWEEN).lower()
     else:
         base = ""
-    unit = canonical_unit(match["unit"]) if match else None
+    unit = None
+    if match:
+        unit = canonical_unit(match["unit"])
     if unit is None or (not base and unit in {"s", "j"}) or (unit in POWER_UNITS and base != POWER):
         return name.lower(), None
     return base, unit
@@ -92,7 +94,9 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark 
     between those that look the same. The name is the catalogue's, or "gfx1250 (96 CUs)" where it
     has none.
     """
-    count = "" if cus is None else f" ({cus} CUs)"
+    count = ""
+    if cus is not None:
+        count = f" ({cus} CUs)"
     try:
         name = find_gfx(gfx, cus).name
     except UnknownGPUError:
@@ -129,12 +133,17 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
         return "", None
     matches: tuple[str, ...] = ()
     try:
-        gpu = None if _is_file(word) else find(word)
+        gpu = None
+        if not _is_file(word):
+            gpu = find(word)
     except UnknownGPUError as error:
-        gpu, matches = None, error.matches
+        gpu = None
+        matches = error.matches
     if gpu:
         return gpu.name, None
-    close = f" (the closest: {few(matches)})" if matches else ""
+    close = ""
+    if matches:
+        close = f" (the closest: {few(matches)})"
     text = f"device {word!r} is not in the catalogue: kept under that name{close}"
     return word, remark(
         UNKNOWN_DEVICE, text, device=word, **({"nearest": matches} if matches else {})

@@ -35,7 +35,9 @@ def cut(body: bytes) -> Pieces | None:
     [b'{"ph": "X", "ts": nan}', b'{"ph": "i"}']
     """
     listed = EVENTS.search(body)
-    begin = 0 if listed is None else listed.end()
+    begin = 0
+    if listed is not None:
+        begin = listed.end()
     if listed is None:
         if not body[:64].lstrip().startswith(b"["):
             return None
@@ -128,7 +130,10 @@ def mended(event: bytes) -> bytes | None:
         elif letter == '"' and inside:
             follows = _AFTER_ITEM.match
             if inside[-1] == "{":
-                follows = _AFTER_KEY.match if key else _AFTER_VALUE.match
+                if key:
+                    follows = _AFTER_KEY.match
+                else:
+                    follows = _AFTER_VALUE.match
             end = _end_of_word(text, place + 1, follows)
             if end < 0:
                 return None

@@ -71,7 +71,8 @@ class MiopenReader(Reader):
         )
         table.index = pd.RangeIndex(1, len(lines) + 1)
         table = table[table["key"].ne("") | table["value"].ne("")]
-        keys, values = table["key"].str.strip(), table["value"].str.strip()
+        keys = table["key"].str.strip()
+        values = table["value"].str.strip()
         problems, malformed = _problems(keys)
         rows = _solvers(values[problems.index]).join(problems, on=LINE)
         rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))
@@ -110,7 +111,8 @@ def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
     for name in ("batch", "groups"):
         problem[name] = fields[name].astype(float)
     for name, (one, two) in sides.items():
-        first, second = fields[one].astype(float), fields[two].astype(float)
+        first = fields[one].astype(float)
+        second = fields[two].astype(float)
         problem[name] = first.where(forward, second)
         problem[name.replace("in_", "out_")] = second.where(forward, first)
     for name in ("fil", "pad", "stride", "dil"):

@@ -73,10 +73,14 @@ class MiopenDriverReader(Records):
         """Yield a row for each time."""
         rows = list[Row]()
         problem = refused("unknown-parameters", "no command line before it")
-        device, solver, names = "", "", list[str]()
+        device = ""
+        solver = ""
+        names = list[str]()
         for line_number, line in short_lines(path, max_bytes=options.table_bytes):
-            if command := _COMMAND.search(line):
-                problem, solver = _problem(command["rest"].split()), ""
+            command = _COMMAND.search(line)
+            if command:
+                problem = _problem(command["rest"].split())
+                solver = ""
             elif model := _DEVICE.search(line):
                 device = model["device"].strip()
             elif algorithm := _ALGORITHM.search(line):

@@ -61,10 +61,12 @@ class MlperfSummaryReader(Runs):
             if _TITLE.decode() in line:
                 if begin:
                     yield begin, record
-                begin, record = line_number, {}
+                begin = line_number
+                record = {}
             elif begin and (match := _LINE.match(line)):
                 value: Any = match["value"].strip()
-                if factor := milliseconds(match["unit"]):
+                factor = milliseconds(match["unit"])
+                if factor:
                     value = scaled(value, factor)
                 record.setdefault(match["name"].strip().lower(), value)
         if begin:

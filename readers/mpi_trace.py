@@ -29,8 +29,12 @@ from ..errors import DataError
 from .base import MOST_RANKS
 from .files import content, head
 
-COMPUTE, MESSAGE, LATER, WAIT = "compute", "message", "message that is waited for later", "wait"
-RECEIVE, RECEIVE_LATER = "receive", "receive that is waited for later"
+COMPUTE = "compute"
+MESSAGE = "message"
+LATER = "message that is waited for later"
+WAIT = "wait"
+RECEIVE = "receive"
+RECEIVE_LATER = "receive that is waited for later"
 _MOST: Final = 2**28  # bytes of a file
 _TI: Final = re.compile(rb"\s*(?:#[^\n]*\n\s*)*[0-9]{1,9} (?:init|[a-zA-Z]{2,15} [0-9-])")
 _PRINTED: Final = re.compile(
@@ -116,7 +120,8 @@ def read_mpi_trace(path: Path) -> MpiTrace:
         trace = _of_events(_archive(path))
     else:
         text = content(path, max_bytes=_MOST)
-        if parts := _parts(path, text):
+        parts = _parts(path, text)
+        if parts:
             text = b"\n".join(content(one, max_bytes=_MOST) for one in parts)
         plain = text.decode("utf-8", errors="replace")
         if _TI.match(text):
@@ -138,7 +143,9 @@ def _time_independent(text: str) -> MpiTrace:
             continue
         name = words[1].casefold()
         if name == "init":
-            size = 8 if len(words) > 2 else 1
+            size = 1
+            if len(words) > 2:
+                size = 8
         try:
             one = _action(
                 name,
@@ -176,7 +183,9 @@ def _action(
         else:
             kind = None
         elements = _number(words[1] if len(words) < 3 or (len(words) == 3 and kind) else words[2])
-        way = LATER if name == "isend" else MESSAGE
+        way = MESSAGE
+        if name == "isend":
+            way = LATER
         return Action(
             way, collective="send_recv", message_bytes=elements * (kind or size), peer=_peer(words)
         )
@@ -197,7 +206,10 @@ def _action(
         kind = _type(words[_TYPE_AT[of]])
     else:
         kind = None
-    times = ranks if of in ("allgather", "alltoall") else 1  # stated for one pair of ranks
+    # stated for one pair of ranks
+    times = 1
+    if of in ("allgather", "alltoall"):
+        times = ranks
     return Action(MESSAGE, collective=of, message_bytes=times * _number(words[0]) * (kind or size))
 
 
@@ -237,9 +249,13 @@ class _Event:
 def _printed(text: str) -> Iterator[_Event]:
     """Yield the records of ``otf2-print``; ticks are nanoseconds unless the print states their number per second."""
     stated = re.search(r"Ticks per Seconds?: ([0-9]{1,18})", text)
-    ticks = max(int(stated[1]), 1) if stated else 10**9
+    if stated:
+        ticks = max(int(stated[1]), 1)
+    else:
+        ticks = 10**9
     for line in text.splitlines():
-        if (record := _RECORD.match(line)) is None:
+        record = _RECORD.match(line)
+        if record is None:
             continue
         kind, location, time, rest = record.groups()
         rest = rest or ""
@@ -254,7 +270,9 @@ def _printed(text: str) -> Iterator[_Event]:
         }
         sent = sizes.get("Sent", sizes.get("Length", 0.0))
         partner = re.search(r"(?:Receiver|Sender): ([0-9]{1,9})", rest)
-        peer = int(partner[1]) if partner else -1
+        peer = -1
+        if partner:
+            peer = int(partner[1])
         yield _Event(
             kind, int(location), int(time) / ticks, name, sent, sizes.get("Received", 0.0), peer
         )
@@ -309,7 +327,8 @@ def _of_events(events: Iterable[_Event]) -> MpiTrace:
     depth: dict[int, int] = defaultdict(int)  # of regions of MPI
     of_all: list[Action] = []
     for one in events:
-        actions, name = trace.ranks[one.location], one.name.upper()
+        actions = trace.ranks[one.location]
+        name = one.name.upper()
         within = name.startswith("MPI_") and one.kind in ("ENTER", "LEAVE")
         begun.setdefault(one.location, one.time)
         if within and one.kind == "ENTER":
@@ -324,7 +343,9 @@ def _of_events(events: Iterable[_Event]) -> MpiTrace:
         elif one.kind == "PROGRAM_END" and one.time > begun[one.location]:
             actions.append(Action(COMPUTE, amount=one.time - begun[one.location]))
         elif one.kind in ("MPI_SEND", "MPI_ISEND"):
-            later = LATER if one.kind == "MPI_ISEND" else MESSAGE
+            later = MESSAGE
+            if one.kind == "MPI_ISEND":
+                later = LATER
             actions.append(
                 Action(
                     later,

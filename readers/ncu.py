@@ -147,8 +147,11 @@ def base_unit(unit: str) -> tuple[str, float]:
     name, factor = _part(above.strip())
     if not slash:
         return name, factor
-    if time := _nanoseconds(below.strip()):
-        rate = "hz" if name == "cycle" else f"{name}/second"
+    time = _nanoseconds(below.strip())
+    if time:
+        rate = "hz"
+        if name != "cycle":
+            rate = f"{name}/second"
         return rate, factor * _SECOND_NS / time
     under, divisor = _part(below.strip())
     return f"{name}/{under}", factor / divisor
@@ -161,9 +164,11 @@ def _nanoseconds(unit: str) -> float | None:
 
 def _part(unit: str) -> tuple[str, float]:
     """Return the base unit of a simple unit."""
-    if time := _nanoseconds(unit):
+    time = _nanoseconds(unit)
+    if time:
         return "ns", time
-    if match := _SCALED.match(unit):
+    match = _SCALED.match(unit)
+    if match:
         return _NAMES.get(match["unit"], match["unit"]), _PREFIXES[match["prefix"]]
     return unit, 1.0
 
@@ -298,7 +303,8 @@ def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
     if len(printed):
         units, factors = _units(printed.iloc[0])
     else:
-        units, factors = ([""] * len(names), np.ones(len(names)))
+        units = [""] * len(names)
+        factors = np.ones(len(names))
     metrics: dict[str, np.ndarray] = {}
     units_of: dict[str, tuple[str, float]] = {}
     for position, name in enumerate(names):
@@ -405,7 +411,9 @@ class NcuReader(TraceReader):
         if float(np.abs(duration[timed]).sum()) >= _LONGEST_NS:
             raise DataError("durations of centuries: the file is damaged", source=file.label)
         registers = next((name for name in _REGISTERS if name in metrics), "")
-        vgpr = _integers(metrics[registers]) if registers else None
+        vgpr = None
+        if registers:
+            vgpr = _integers(metrics[registers])
         columns = {
             "kind": KERNEL,
             "device": pd.Categorical(device[timed]),

@@ -125,7 +125,8 @@ class NsysReader(TraceReader):
 
 def _moves(database: Database) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return copies and fills."""
-    columns, needed = ("start", "end", *_WHERE, "bytes"), ("start", "end", "deviceId")
+    columns = ("start", "end", *_WHERE, "bytes")
+    needed = ("start", "end", "deviceId")
     copies = database.read(
         f"{_ACTIVITY}MEMCPY",
         integers=(*columns, "copyKind"),
@@ -143,7 +144,10 @@ def _with_calls(activities: pd.DataFrame, database: Database) -> pd.DataFrame:
     calls["owner"] = calls["globalTid"] // _PROCESS
     activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
     by_owner = calls["owner"].notna().any() and activities["owner"].notna().any()
-    key = ["owner", "correlationId"] if by_owner else ["correlationId"]
+    if by_owner:
+        key = ["owner", "correlationId"]
+    else:
+        key = ["correlationId"]
     called = joined(activities[key], calls[key].assign(called=True), key)["called"]
     return activities.assign(
         linked=called.notna().to_numpy(),
@@ -208,7 +212,9 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
     graphs = database.read(f"{_ACTIVITY}GRAPH_TRACE", integers=("start", "end"))
     inside = float((graphs["end"] - graphs["start"]).clip(lower=0).astype("Float64").sum())
     outside = float(activities["duration_ns"].clip(lower=0).astype("float64").sum())
-    share = inside / (inside + outside) if inside > 0 else None
+    share = None
+    if inside > 0:
+        share = inside / (inside + outside)
     text = (
         "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; "
         "profile with --cuda-graph-trace=node"
@@ -375,7 +381,9 @@ def _kind_and_name(word: str) -> tuple[str, str]:
     match = _COPY.match(word)
     if match is None:
         return KERNEL, word
-    kind = MEMCPY if match["kind"] == "cpy" else MEMSET
+    kind = MEMSET
+    if match["kind"] == "cpy":
+        kind = MEMCPY
     return kind, _WAYS.get(match["way"], match["way"])
 
 

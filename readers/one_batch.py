@@ -45,7 +45,9 @@ class OneBatchReader(Runs):
         rate = tokens = None
         if seconds and batch is not None and answer is not None:
             tokens = batch * answer / seconds
-            rate = None if prompt is None else batch * (prompt + answer) / seconds
+            rate = None
+            if prompt is not None:
+                rate = batch * (prompt + answer) / seconds
         return {
             "model": first_of(record, "model", "model_path"),
             "engine": "sglang",
@@ -88,7 +90,8 @@ class VllmLatencyReader(Runs):
 
     def columns(self, record: Record) -> Row:
         """Return the run; its setting has to be stated by the user."""
-        seconds, latencies = number(record.get("avg_latency")), record.get("latencies")
+        seconds = number(record.get("avg_latency"))
+        latencies = record.get("latencies")
         if not isinstance(latencies, list):
             latencies = []
         finite = [value for value in map(number, latencies) if value is not None]

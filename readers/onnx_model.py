@@ -133,11 +133,14 @@ def _settle(
                 dim.dim_value = dims[name]
     for name in dims:
         if name not in free:
-            hint = nearest(name, free) if free else "it has none"
+            hint = "it has none"
+            if free:
+                hint = nearest(name, free)
             raise ParameterError(
                 "dims", f"must name sizes that {path.name} leaves free, got {name!r}: {hint}"
             )
-    if missing := [name for name in free if name not in dims]:
+    missing = [name for name in free if name not in dims]
+    if missing:
         stated = ",".join(f"{name}=8" for name in missing)
         raise ParameterError(
             "dims", f"must state the sizes that {path.name} leaves free, as in {stated}"
@@ -148,9 +151,11 @@ class _Shapes:
     """The types of values, inferred node by node, and the data of those that are sizes."""
 
     def __init__(self, onnx: Any, model: Any) -> None:
-        self._onnx, graph = onnx, model.graph
+        self._onnx = onnx
+        graph = model.graph
         self._versions = {one.domain: one.version for one in model.opset_import}
-        self._opsets, self._ir = list(model.opset_import), model.ir_version
+        self._opsets = list(model.opset_import)
+        self._ir = model.ir_version
         tensor = onnx.helper.make_tensor_type_proto
         self._types = {one.name: tensor(one.data_type, one.dims) for one in graph.initializer}
         self._types |= {one.name: one.type for one in graph.input}

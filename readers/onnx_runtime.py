@@ -43,7 +43,8 @@ class OnnxRuntimeReader(Records):
         for line, event in json_records(content, str(path)):
             if not isinstance(event, Mapping):
                 continue
-            name, arguments = str(event.get("name", "")), event.get("args")
+            name = str(event.get("name", ""))
+            arguments = event.get("args")
             if not isinstance(arguments, Mapping):
                 arguments = {}
             if event.get("cat") == "Node" and name.endswith("_kernel_time"):
@@ -71,7 +72,8 @@ def _node(arguments: Mapping[str, Any]) -> Row:
     other = {"op": "gemm", **refused("not-a-gemm", operator)}
     if operator not in _PRODUCTS:
         return other
-    dims, types = list[Any](), list[str]()
+    dims = list[Any]()
+    types = list[str]()
     inputs = arguments.get("input_type_shape")
     for entry in inputs if isinstance(inputs, list) else []:
         if isinstance(entry, Mapping) and len(entry) == 1:
@@ -90,6 +92,7 @@ def _node(arguments: Mapping[str, Any]) -> Row:
     if "Gemm" in operator:  # may have its weight as n x k
         readings.append("aten::linear")
     for reading in readings:
-        if described := describe_call(reading, call):
+        described = describe_call(reading, call)
+        if described:
             return dict(described)
     return other

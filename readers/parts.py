@@ -140,7 +140,8 @@ class Totals(reading.Account):
             if "rows" not in note.values:
                 self._others[note] = None
                 continue
-            plain, files = without(note, "rows", "files"), note.values.get("files", ())
+            plain = without(note, "rows", "files")
+            files = note.values.get("files", ())
             self.add(plain, note.values["rows"], *files[:1])
             for file in files:
                 self.add(plain, 0, file)
@@ -162,7 +163,8 @@ def read_dataset(
     Folders are those that `ingest` wrote in parts. Rows that are merged at once take ``at_once``
     bytes in memory on average, were all parts like the first. Raises DataError as `read` does.
     """
-    options, totals = options or Options(), Totals()
+    options = options or Options()
+    totals = Totals()
     places = [path / PARTS if is_dataset(path) else path for path in map(Path, paths)]
     size = sum(file.path.stat().st_size for file in find_files(places))
     rejected: list[pd.DataFrame] = []
@@ -190,7 +192,8 @@ def read_dataset(
                 find_files(places)[:1], options=options, where=where, is_part=True
             )  # which says why
         repeats = spill.merged(options.each, options.keep)
-    quoted, also = [totals.examples], reading.Account()
+    quoted = [totals.examples]
+    also = reading.Account()
     counts = pd.concat(before).groupby(level=KIND).sum()
     frame, odd, counts = reading.without_odd(
         repeats,
@@ -219,7 +222,8 @@ class _Spill:
     """Rows in files by the hash of their problem: all repeats of a problem are in one file."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.files = folder, 1
+        self._folder = folder
+        self.files = 1
         self._numeric: dict[str, bool] = {}
         self.rows = self._parts = 0
 
@@ -234,7 +238,8 @@ class _Spill:
         numbered = frame.assign(**{_ORDER: range(self.rows, self.rows + len(frame))})
         for file, rows in numbered.groupby(problem_hashes(frame) % self.files, sort=False):
             rows.to_pickle(self._folder / f"{file}-{self._parts:06}")
-        self.rows, self._parts = self.rows + len(frame), self._parts + 1
+        self.rows = self.rows + len(frame)
+        self._parts = self._parts + 1
 
     def merged(self, each: bool, keep: Collection[str]) -> Settled:
         """Return the table of all rows, repeats merged or numbered, in the order they came."""
@@ -252,7 +257,10 @@ class _Spill:
         whole = whole.iloc[places.argsort()]
         empty = {}
         for name in self._numeric.keys() - {*whole}:
-            empty[name] = math.nan if self._numeric[name] else ""
+            if self._numeric[name]:
+                empty[name] = math.nan
+            else:
+                empty[name] = ""
         columns = [*self._numeric, *([RUN] if each else [])]
         return Settled(
             fill_text(whole.reset_index(drop=True).assign(**empty)[columns]),
@@ -323,7 +331,9 @@ class RowBatches:
 
     def _judged(self) -> Iterator[tuple[int, pd.DataFrame]]:
         """Yield the number of a file and judged rows of it."""
-        required = MEASURED if self.options.timed else ()
+        required = ()
+        if self.options.timed:
+            required = MEASURED
         for place, (path, label) in enumerate(zip(self.files, self.labels, strict=True)):
             line = 1
             for frame in _frames(path):
@@ -371,7 +381,8 @@ def row_batches(
     tidy = all(isinstance(source.reader, TidyParquetReader) for source in kinds.sources)
     if not files or not tidy or kinds.skipped or kinds.unreadable:
         return None
-    count, schema = 0, None
+    count = 0
+    schema = None
     for file in files:
         with open_parquet(file.path, TABLE_BYTES) as opened:
             count += opened.metadata.num_rows
@@ -391,7 +402,8 @@ def row_batches(
 
 def _alone(schema: pa.Schema, options: Options) -> bool:
     """Whether rows with these columns can be read without the others."""
-    names, beside = [str(name) for name in schema.names], {*ENERGY_UNITS, *POWER_UNITS}
+    names = [str(name) for name in schema.names]
+    beside = {*ENERGY_UNITS, *POWER_UNITS}
     if len(set(names)) < len(names) or any(split_unit(name)[1] in beside for name in names):
         return False
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)

@@ -190,9 +190,13 @@ def _run(
 def _run_of(report: Mapping[str, Any]) -> Run:
     """Return the run of a report: collective, ranks, hosts and GPUs."""
     config = report.get("config")
-    stated = dict(config) if isinstance(config, Mapping) else {}
+    if isinstance(config, Mapping):
+        stated = dict(config)
+    else:
+        stated = {}
     stated = {**{str(name): value for name, value in report.items()}, **stated}
-    devices, hosts = set[str](), set[str]()
+    devices = set[str]()
+    hosts = set[str]()
     listed = report.get("devices")
     if not isinstance(listed, list):
         listed = stated.get("devices")
@@ -206,7 +210,9 @@ def _run_of(report: Mapping[str, Any]) -> Run:
     name = ""
     for key in ("collective", "test", "name", "command", "argv", "args"):
         value = stated.get(key)
-        words = value if isinstance(value, list) else [value]
+        words = value
+        if not isinstance(value, list):
+            words = [value]
         for word in words[:100]:
             if isinstance(word, str) and not name:
                 name = collective_of(_WORDS.sub(r"\1_\2", word.rpartition("/")[2]))

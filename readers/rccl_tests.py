@@ -191,9 +191,11 @@ class Log:
 
     def _fill(self) -> None:
         """Write the values of the last row into it."""
-        columns, values = self.runs[-1].columns, self._open
+        columns = self.runs[-1].columns
+        values = self._open
         row = self.rows[-1]
-        row[DEFECT], row[DEFECT_DETAIL] = "", ""
+        row[DEFECT] = ""
+        row[DEFECT_DETAIL] = ""
         if len(values) == len(columns):
             row.update(zip(columns, values, strict=True))
         else:
@@ -219,7 +221,8 @@ class Log:
         elif _AVERAGE.match(line):
             run.concluded = True
         elif start := _START.match(line):
-            run = self._next_run() if start[1] == "starting" else run
+            if start[1] == "starting":
+                run = self._next_run()
             run.collective = collective_of(start[2]) or start[2]
 
     def _next_run(self) -> Run:
@@ -279,7 +282,8 @@ def measurements(log: Log, fallback: str, path: Path) -> RawTable:
         rows = common.assign(
             variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time")
         )
-        rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
+        rows[DEFECT] = given[DEFECT]
+        rows[DEFECT_DETAIL] = given[DEFECT_DETAIL]
         # Newer releases print the number of wrong elements, older ones the largest error ("4e-07"),
         # small for any sum of floats, with an asterisk beyond the bound; "N/A" is a run without a
         # check.

@@ -147,7 +147,10 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
 
     A table with a column of `renames` is one of the user, whatever the others are called.
     """
-    reader_of = {reader.name: reader for reader in readers()} if renames else {}
+    if renames:
+        reader_of = {reader.name: reader for reader in readers()}
+    else:
+        reader_of = {}
     taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
     companions: list[DataFile] = []
     skipped: list[DataFile] = []
@@ -206,7 +209,9 @@ def read_trace(source: Source, options: Options) -> Annotated:
     trace = source.reader.trace(source.files, options)
     release_memory()
     default = options.defaults.get("device", "")
-    answered = _ASKING if default else ()
+    answered = ()
+    if default:
+        answered = _ASKING
     words = as_text(trace.dispatches["device"])
     names = {word: canonical_device(word or default) for word in words.unique()}
     devices = each_word(words, lambda word: names[word][0])
@@ -781,7 +786,8 @@ def _read_each(
         account.take(table, source.label, place)
         tables.setdefault(source.reader.name, []).append(table.sourced(source.label, place))
     for place, frame in enumerate(frames, start=len(sources)):
-        if levels := [name for name in frame.index.names if name is not None and name not in frame]:
+        levels = [name for name in frame.index.names if name is not None and name not in frame]
+        if levels:
             frame = frame.reset_index(levels)
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         account.take(table, TABLE, place)
@@ -896,7 +902,8 @@ def _combined(
     if len(frames) > 1:
         whole = fill_text(pd.concat(frames, ignore_index=True))
     every = select(whole, where)
-    if files := _leave_out(whole, every, where, account):
+    files = _leave_out(whole, every, where, account)
+    if files:
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
         every = _with_columns_of(every, frames)
     held = _checked(every, account, options.keep)
@@ -1104,9 +1111,11 @@ def _remark_units(
 def slipped_text(rows: pd.DataFrame, label: str) -> str:
     """Say which rows of a file are a thousand times off the others of their operator, and the likely unit."""
     times = float(rows["times"].iloc[0])
-    unit, way = "ms", "short"
+    unit = "ms"
+    way = "short"
     if times > 1:
-        unit, way = "ns", "long"
+        unit = "ns"
+        way = "long"
     lines = few((source.rpartition(":")[2] for source in rows["source"]), 5)
     return (
         f"{counted(len(rows), 'row')} (lines {lines}) take some {max(times, 1 / times):,.0f} "

@@ -46,7 +46,10 @@ class Records(Reader):
         if rows.empty:
             raise DataError(self.nothing, source=str(path))
         for name in (DEFECT, DEFECT_DETAIL):
-            rows[name] = rows[name].fillna("") if name in rows else ""
+            if name in rows:
+                rows[name] = rows[name].fillna("")
+            else:
+                rows[name] = ""
         return RawTable(rows.assign(campaign=campaign_of(path)), self.notes(rows))
 
 
@@ -104,7 +107,8 @@ def product(row: Row, unit: str, rate: object = None) -> Row:
     The ``rate`` is in ``unit``, "TFLOP/s" or "GFLOP/s".
     """
     m, n, k = (number(row.get(name)) for name in ("m", "n", "k"))
-    batch, time = number(row.pop("batch", None)) or 1.0, row["duration_us"]
+    batch = number(row.pop("batch", None)) or 1.0
+    time = row["duration_us"]
     row |= {
         "op": "gemm",
         "m": m,

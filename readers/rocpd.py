@@ -201,7 +201,8 @@ class _Tables:
     ) -> pd.DataFrame:
         """Return the rows of one table, `guid` as a number: numbers join faster than text."""
         table = name + suffix
-        if (only := self._database.only(table, "guid")) is not None:
+        only = self._database.only(table, "guid")
+        if only is not None:
             return self._database.read(table, **columns).assign(guid=self._code(only))
         columns = columns | {"words": ("guid", *columns.get("words", ()))}
         part = self._database.read(table, **columns)
@@ -243,7 +244,8 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     kernels = joined(kernels, read.rename(columns={"id": "kernel_id"}), ("guid", "kernel_id"))
     grids = {}
     for axis in _AXES:
-        items, group = kernels[f"grid_size_{axis}"], kernels[f"workgroup_size_{axis}"]
+        items = kernels[f"grid_size_{axis}"]
+        group = kernels[f"workgroup_size_{axis}"]
         grids |= launch_size(axis, items, group)
     shown = kernels["display_name"]
     return _common(tables, kernels).assign(
@@ -269,7 +271,9 @@ def _dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile) -> list[Fin
     dropped = of_thread["thread"].isna() | named["region"].isna()
     times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
     total = times.sum()
-    share = float(times[dropped].sum() / total) if total > 0 else None
+    share = None
+    if total > 0:
+        share = float(times[dropped].sum() / total)
     text = (
         "kept, though the database's own view `kernels` leaves them out (no thread or no region "
         "recorded): sums taken from that view are too small"
@@ -340,7 +344,8 @@ def _counters(
     place = kernels[["guid", "event"]].assign(kernel=np.arange(len(kernels)))
     values = joined(values, place.rename(columns={"event": "event_id"}), ("guid", "event_id"))
     of_kernels = values["kernel"].notna() & values["counter"].notna()
-    if apart := int((~of_kernels).sum()):
+    apart = int((~of_kernels).sum())
+    if apart:
         text = (
             f"{apart} counter values belong to no kernel dispatch (samples of the whole device): "
             "left out"
@@ -384,7 +389,9 @@ def _field(text: str, name: str) -> int | None:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    value = fields.get(name) if isinstance(fields, dict) else None
+    value = None
+    if isinstance(fields, dict):
+        value = fields.get(name)
     if type(value) is int and value > 0:
         return value
     return None

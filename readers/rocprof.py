@@ -198,7 +198,8 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
     is no table.
     """
     data = as_utf8(content(file.path, max_bytes=options.trace_bytes))
-    if not (names := _fields(data.partition(b"\n")[0])):
+    names = _fields(data.partition(b"\n")[0])
+    if not names:
         raise DataError("names no columns in its first line", source=file.label)
     wanted = [str(place) for place, name in enumerate(names) if not only or name in only]
     try:
@@ -300,7 +301,8 @@ def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
     for heading, values in (*table.columns.items(), *table.repeated):
         if not is_counter(heading):
             continue
-        name, match = heading, _REPEATED.match(heading)
+        name = heading
+        match = _REPEATED.match(heading)
         if match and (match[1] in table.columns or match[1] == _ACCUMULATED):
             name = match[1]
         if name == _ACCUMULATED and before:
@@ -362,11 +364,14 @@ class Times:
 
 def times_of(table: DispatchTable) -> Times | None:
     """Return when the dispatches ran; None if the file has no times."""
-    begin, end = table.column("begin"), table.column("end")
+    begin = table.column("begin")
+    end = table.column("end")
     if begin is None or end is None:
         return None
-    first, last = _stamps(begin), _stamps(end)
-    is_timed, spoiled = first.readable & last.readable, first.spoiled | last.spoiled
+    first = _stamps(begin)
+    last = _stamps(end)
+    is_timed = first.readable & last.readable
+    spoiled = first.spoiled | last.spoiled
     rest = last.fraction - first.fraction
     duration = last.whole - first.whole + np.rint(rest).astype(np.int64)
     start = first.whole + np.rint(first.fraction).astype(np.int64)
@@ -387,7 +392,8 @@ def dispatch_columns(table: DispatchTable, times: Times) -> dict[str, Any]:
     alike: `grid_x` is the number of workgroups of all three dimensions and `block_x` that of
     work-items in one; y and z stay missing.
     """
-    work_items, block = table.integers("grid"), table.integers("block")
+    work_items = table.integers("grid")
+    block = table.integers("block")
     possible = block.gt(0) & work_items.ge(0)
     block = block.where(possible.fillna(False))
     correlation = table.integers("correlation")
@@ -439,7 +445,8 @@ def _stamps(column: Any) -> _Stamps:
         )
     except pa.ArrowInvalid:
         text = pd.Series(column.to_pylist(), dtype=object).fillna("").astype("str")
-    parts, numbers = text.str.extract(_WHOLE), parsed(column)
+    parts = text.str.extract(_WHOLE)
+    numbers = parsed(column)
     plain = parts[0].notna().to_numpy()
     readable = plain | np.isfinite(numbers)
     cut = np.rint(np.clip(np.where(readable & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS))
@@ -521,7 +528,8 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
 
     `rows` has for each dispatch the row of the other file, which has `others` rows, -1 for none.
     """
-    here, only_there = int((rows < 0).sum()), others - int((rows >= 0).sum())
+    here = int((rows < 0).sum())
+    only_there = others - int((rows >= 0).sum())
     text = (
         f"dispatches that the passes do not share ({here} not in this file, {only_there} only here): "
         "no counters there"
@@ -678,17 +686,22 @@ class RocprofReader(TraceReader):
 def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
     """Return the table without markers, copies and fills as such: ``--hip-trace`` lists them among the kernels."""
     names = table["name"].astype("str")
-    kinds, named = {}, {}
+    kinds = {}
+    named = {}
     for name in names.unique():
-        kinds[name], named[name] = KERNEL, name
+        kinds[name] = KERNEL
+        named[name] = name
         if _COPY.match(name) and (way := direction(pd.Series([name]))[0]) != name:
-            kinds[name], named[name] = MEMCPY, way
+            kinds[name] = MEMCPY
+            named[name] = way
         elif _FILL.match(name) and "(" not in name:
-            kinds[name], named[name] = MEMSET, "memset"
+            kinds[name] = MEMSET
+            named[name] = "memset"
         elif _NO_WORK.fullmatch(name):
             kinds[name] = ""
     kind = names.map(kinds)
-    if count := int(kind.eq("").sum()):
+    count = int(kind.eq("").sum())
+    if count:
         text = f"{count} operations are markers and barriers of the queue, no work: left out"
         notes.append(remark("markers-left-out", text, operations=count))
     if kind.eq(KERNEL).all():
@@ -769,7 +782,9 @@ def _best_run(runs: Sequence[_Run], file: DataFile, keys: pd.DataFrame) -> _Run 
     """Return the run that has the dispatches of a counter run; of equal ones that with the likest file name."""
     ranked = []
     for place, run in enumerate(runs):
-        shared = np.mean(positions(keys, run.keys) >= 0) if len(keys) else 0.0
+        shared = 0.0
+        if len(keys):
+            shared = np.mean(positions(keys, run.keys) >= 0)
         ranked.append((shared, _likeness(run.files[0], file), -place))
     shared, _, place = max(ranked, default=(0.0, 0, 0))
     if shared < _AGREEING:
@@ -788,7 +803,8 @@ def _fingerprint(table: DispatchTable) -> tuple[int, ...]:
     times = times_of(table)
     if times is None or not len(table):
         return ()
-    start, duration = times.start_ns, times.duration_ns
+    start = times.start_ns
+    duration = times.duration_ns
     return len(table), int(start[0]), int(start[-1]), int(duration.sum())
 
 
@@ -810,9 +826,11 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
         connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
         try:
             connection.deserialize(data)
-            kernels, operations = _columns(connection, "KERN"), _columns(connection, "OPS")
+            kernels = _columns(connection, "KERN")
+            operations = _columns(connection, "OPS")
             # --hip-trace writes the times of kernels into OPS
-            names, chosen = {name: name for name in kernels}, "KERN"
+            names = {name: name for name in kernels}
+            chosen = "KERN"
             if operations and not {"BeginNs", "EndNs"} <= set(kernels):
                 chosen = "OPS"
                 names = {name: _OPERATIONS[name] for name in operations if name in _OPERATIONS}
@@ -850,10 +868,15 @@ def _from_events(file: DataFile, options: Options) -> DispatchTable:
         document = msgspec.json.decode(as_utf8(data))
     except (msgspec.MsgspecError, RecursionError) as error:
         raise DataError(_NO_JSON, source=file.label) from error
-    events = document.get("traceEvents") if isinstance(document, dict) else document
-    rows, places = [], []
+    events = document
+    if isinstance(document, dict):
+        events = document.get("traceEvents")
+    rows = []
+    places = []
     for place, event in enumerate(events if isinstance(events, list) else [], start=1):
-        given = event.get("args") if isinstance(event, dict) else None
+        given = None
+        if isinstance(event, dict):
+            given = event.get("args")
         if not isinstance(given, dict) or "BeginNs" not in given:
             continue
         if "dev-id" in given or "gpu-id" in given:

@@ -102,9 +102,11 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     or one is not enough.
     """
     model = _STEPPING.sub("", row.get("gpu_model", ""))
-    arch, cus = row.get("gpu_arch", ""), _number(row.get("cu_per_gpu", ""))
+    arch = row.get("gpu_arch", "")
+    cus = _number(row.get("cu_per_gpu", ""))
     partition = row.get("compute_partition", "").upper()
-    gpu, split = gpu_of_word(model), partition not in _WHOLE
+    gpu = gpu_of_word(model)
+    split = partition not in _WHOLE
     if gpu is None:
         if not arch:
             return model, []
@@ -115,9 +117,11 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
             return f"{name if is_gpu else model or name} ({partition})", [divided]
         if not is_gpu:
             return model or name, []
-        said, same = f"{arch} with {cus} compute units is read as {name}", ()
+        said = f"{arch} with {cus} compute units is read as {name}"
+        same = ()
         if assumption:
-            said, same = assumption.text, assumption.values["same"]
+            said = assumption.text
+            same = assumption.values["same"]
         if model:
             said = f"gpu_model {model} is a series: {said}"
         read = {
@@ -237,7 +241,9 @@ def read_pass(file: DataFile, options: Options) -> Pass:
             first.size,
         )
         times = times_of(table)
-        spread = _spread_of(times, rows) if times else 0.0
+        spread = 0.0
+        if times:
+            spread = _spread_of(times, rows)
         dispatches = table.take(first.astype(np.int64))
         return Pass(
             dispatches,
@@ -258,7 +264,8 @@ def rows_of(base: DispatchTable, other: DispatchTable) -> IntArray:
     know the same ones.
     """
     same_gpus = set(base.integers("gpu").dropna()) == set(other.integers("gpu").dropna())
-    mine, theirs = _order(base), _order(other)
+    mine = _order(base)
+    theirs = _order(other)
     matched = positions(_keys(base, same_gpus).iloc[mine], _keys(other, same_gpus).iloc[theirs])
     rows = np.full(len(base), -1, dtype=np.int64)
     rows[mine] = np.where(matched >= 0, theirs[matched] if len(theirs) else -1, -1)
@@ -272,7 +279,9 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     device's L2, where stated.
     """
     findings = [*base.table.findings]
-    columns, durations, words = list(base.counters), [_durations(base)], list(base.words)
+    columns = list(base.counters)
+    durations = [_durations(base)]
+    words = list(base.words)
     for other in others:
         rows = rows_of(base.table, other.table)
         findings += [*other.table.findings, *unmatched(rows, len(other.table), other.label)]
@@ -286,7 +295,9 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
     recorded = {}
     for name, numbers in channels_of(merged.columns).items():
-        expected = channels or 0 if name.startswith(_ON_EVERY_CHANNEL) else 0
+        expected = 0
+        if name.startswith(_ON_EVERY_CHANNEL):
+            expected = channels or 0
         recorded[name] = len(numbers), max(max(numbers) + 1, expected)
     findings += channels_missing(recorded, base.label)
     notes = []
@@ -312,7 +323,10 @@ def _durations(base: Pass) -> FloatArray:
 
 
 def _keys(table: DispatchTable, gpus: bool) -> pd.DataFrame:
-    meanings = ("grid", "block", "gpu") if gpus else ("grid", "block")
+    if gpus:
+        meanings = ("grid", "block", "gpu")
+    else:
+        meanings = ("grid", "block")
     columns = {meaning: table.integers(meaning) for meaning in meanings}
     return pd.DataFrame({"name": table.names().astype(object), **columns})
 
@@ -347,7 +361,8 @@ def _wide(
 def _spread_of(times: Times, rows: IntArray) -> float:
     durations = pd.Series(times.duration_ns.astype(np.float64)).where(times.readable)
     by_dispatch = durations.groupby(rows)
-    low, high = by_dispatch.min(), by_dispatch.max()
+    low = by_dispatch.min()
+    high = by_dispatch.max()
     if len(low):
         return float(((high - low) / high.where(high > 0)).max(skipna=True) or 0.0)
     return 0.0
@@ -413,7 +428,10 @@ class RocprofilerComputeReader(TraceReader):
         if "merged" not in roles.values():
             base = next((one for one in passes if one.times), base)
         others = [one for one in passes if one is not base]
-        system = systems[0] if systems else System()
+        if systems:
+            system = systems[0]
+        else:
+            system = System()
         timed = _timed(base, others)
         joined = join(base, others, system.channels)
         findings = [*timed.findings, *joined.findings]

@@ -100,7 +100,9 @@ def agent_device(
     Of "AMD Instinct MI350X" and "gfx950" ("" where the file does not say), 90500 for gfx950, and
     the compute units.
     """
-    gfx = name if name.startswith("gfx") else gfx_of(version)
+    gfx = name
+    if not name.startswith("gfx"):
+        gfx = gfx_of(version)
     return device_named(product, gfx, cus or None)
 
 
@@ -108,7 +110,9 @@ def gfx_of(version: int | None) -> str:
     """Return the gfx id of an architecture's number: 90402 is gfx942, 90010 gfx90a, 110501 gfx1151; "" of none."""
     if version is None or version <= 0:
         return ""
-    major, minor, stepping = version // 10000, version // 100 % 100, version % 100
+    major = version // 10000
+    minor = version // 100 % 100
+    stepping = version % 100
     return f"gfx{major}{minor:x}{stepping:x}"
 
 
@@ -140,7 +144,9 @@ def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     filled = [part for part in parts if len(part)] or parts[:1]
     stacked: dict[str, Any] = {}
     for name in dict.fromkeys(chain.from_iterable(part.columns for part in filled)):
-        missing = "float64" if name.startswith(COUNTER) else "Int64"
+        missing = "Int64"
+        if name.startswith(COUNTER):
+            missing = "float64"
         columns = [part.get(name, pd.Series(np.nan, part.index, missing)) for part in filled]
         if isinstance(columns[0].dtype, pd.CategoricalDtype):
             joined: Any = [column.array for column in columns]

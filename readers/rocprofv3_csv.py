@@ -124,9 +124,11 @@ def place_of(path: Path) -> Place:
     """Return where a file stands."""
     parts = path.parent.parts
     passes = [place for place, part in enumerate(parts) if _PASS.fullmatch(part)]
-    home, replay = path.parent, ""
+    home = path.parent
+    replay = ""
     if passes:
-        home, replay = Path(*parts[: passes[-1]], *parts[passes[-1] + 1 :]), parts[passes[-1]]
+        home = Path(*parts[: passes[-1]], *parts[passes[-1] + 1 :])
+        replay = parts[passes[-1]]
     stem = path.name
     for suffix in _SUFFIXES:
         if stem.lower().endswith(suffix):
@@ -187,7 +189,8 @@ _WORDS = frozenset(
         "product_name",
     }
 )
-_WORD, _FIELD = pa.dictionary(pa.int32(), pa.large_string()), pa.large_string()
+_WORD = pa.dictionary(pa.int32(), pa.large_string())
+_FIELD = pa.large_string()
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS = 40  # more than any 64-bit number has; Python refuses to convert very long ones
 _DELIMITERS = ",;\t"
@@ -253,10 +256,12 @@ class CsvTable:
 
     def words(self, name: str) -> pd.Categorical:
         """Return a column of words, "" in a column that the file does not have."""
-        codes, words = np.zeros(len(self), dtype=np.int8), [""]
+        codes = np.zeros(len(self), dtype=np.int8)
+        words = [""]
         if name in self._columns:
             column = self._columns[name]
-            codes, words = column.indices.to_numpy(), column.dictionary.to_pylist()
+            codes = column.indices.to_numpy()
+            words = column.dictionary.to_pylist()
         return pd.Categorical.from_codes(codes, categories=pd.Index(words, dtype="str"))
 
     def integers(self, *names: str) -> pd.Series:
@@ -290,7 +295,8 @@ class CsvTable:
         Rows without both are reported here; so are times that a spreadsheet has rounded, and times
         beyond 63 bits.
         """
-        start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
+        start = self._whole("start_timestamp")
+        end = self._whole("end_timestamp")
         is_timed = start.readable & end.readable
         text = "rows without a start or an end that is a number: left out"
         self._find(~is_timed, "unreadable-times", text, "error", rows="rows")
@@ -370,7 +376,8 @@ def _number(word: str) -> float:
 
 def _whole_number(word: str) -> tuple[int, bool, bool, bool]:
     """Return a number held at the ends of 64 bits, whether it is one, was not written whole, was beyond the ends."""
-    if whole := bool(_WHOLE.fullmatch(word)):
+    whole = bool(_WHOLE.fullmatch(word))
+    if whole:
         number = int(word[:_MOST_DIGITS])
     elif math.isnan(value := _number(word)):
         return 0, False, False, False
@@ -697,7 +704,8 @@ class Rocprofv3CsvReader(TraceReader):
         were recorded. `linked`: a HIP or HSA call has the row's correlation id.
         """
         run = Run(files, options)
-        notes, findings = _remarks(run), _untimed(run)
+        notes = _remarks(run)
+        findings = _untimed(run)
         parts = [_copies(table) for table in run.of_pass(Content.COPIES)]
         if run.timed is not None:
             kernels, streamed = _kernels(run.timed, run, notes)
@@ -805,7 +813,10 @@ def _items(table: CsvTable) -> pd.Series:
 def _process_codes(table: CsvTable) -> IntArray:
     """Return a number for the process of each row, in the order in which the processes appear."""
     has_guid = "guid" in table.names
-    process = table.words("guid") if has_guid else table.integers("process_id")
+    if has_guid:
+        process = table.words("guid")
+    else:
+        process = table.integers("process_id")
     return np.asarray(pd.factorize(process, use_na_sentinel=False)[0], dtype=np.int64)
 
 
@@ -848,7 +859,8 @@ def _common(table: CsvTable, agent: pd.Categorical[Any]) -> pd.DataFrame:
 
 def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the counters of the dispatches, and what was odd about them."""
-    findings, passes = list[Finding](), list[Pass]()
+    findings = list[Finding]()
+    passes = list[Pass]()
     for table in run.of(Content.COUNTERS):
         numbers = table.integers("dispatch_id")
         key = dispatch_key(

@@ -43,7 +43,8 @@ _EXPORTED_GPU = re.compile(
     rb'"ph":\s*"M",\s*"pid":\s*"-?\d+",\s*"args":\s*\{"name":\s*"GPU-?\d+"\}'
 )
 _NO_GPU_WORK = r"(?i)marker|barrier"
-_FILL, _COPY = r"(?i)fill|memset", r"(?i)copy|read ?buffer|write ?buffer"
+_FILL = r"(?i)fill|memset"
+_COPY = r"(?i)copy|read ?buffer|write ?buffer"
 
 
 @register
@@ -71,7 +72,8 @@ class RpdReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the operations of the database; `source` numbers the rows of ``rocpd_op``, `stream` is the queue."""
         databases = [file for file in files if _is_database(file)]
-        notes, findings = list[Remark](), list[Finding]()
+        notes = list[Remark]()
+        findings = list[Finding]()
         for file in files:
             if file not in databases:
                 text = (
@@ -116,15 +118,19 @@ def _read(file: DataFile, options: Options) -> Trace:
         ops = joined(ops, links, ["id"])
         launches = _launches(database, strings)
         operators = _operators(database, strings)
-    findings, notes = unfinished(file), []
-    kind_word, nameless = ops["type"].astype("str"), ops["description"] == ""
-    fill, copy = kind_word.str.contains(_FILL), kind_word.str.contains(_COPY)
+    findings = unfinished(file)
+    notes = []
+    kind_word = ops["type"].astype("str")
+    nameless = ops["description"] == ""
+    fill = kind_word.str.contains(_FILL)
+    copy = kind_word.str.contains(_COPY)
     idle = nameless & kind_word.str.contains(_NO_GPU_WORK)
     ops = ops.assign(
         kind=np.select([fill, copy], [MEMSET, MEMCPY], KERNEL),
         name=np.select([fill, copy], ["memset", direction(ops["type"])], ops["description"]),
     )
-    ops, skipped = ops[~idle].reset_index(drop=True), int(idle.sum())
+    ops = ops[~idle].reset_index(drop=True)
+    skipped = int(idle.sum())
     if skipped:
         text = f"{skipped} operations are markers and barriers of the queue, no work: left out"
         notes.append(remark("markers-left-out", text, operations=skipped))
@@ -136,7 +142,8 @@ def _read(file: DataFile, options: Options) -> Trace:
     else:
         text = "the GPU is not named: give default device=NAME"
         notes.append(remark("device-not-recorded", text, by="rpd"))
-    if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
+    replayed = int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum())
+    if replayed:
         text = (
             f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is "
             "not recorded"
@@ -178,7 +185,8 @@ def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     calls = _named(calls, strings, "kernelName_id", "launched")
     in_items = calls["api"].isin(IN_WORK_ITEMS)
     for axis in _AXES:
-        grid, group = calls[f"grid{axis}"], calls[f"workgroup{axis}"]
+        grid = calls[f"grid{axis}"]
+        group = calls[f"workgroup{axis}"]
         calls[f"grid_{axis.lower()}"] = workgroups(grid, group).where(
             in_items, grid.where(grid > 0)
         )

@@ -90,7 +90,8 @@ class Runs(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each run; one that is no record, or lacks a time, is refused."""
-        rows, labels = list[Row](), dict[str, None]()
+        rows = list[Row]()
+        labels = dict[str, None]()
         content = text(path, max_bytes=options.table_bytes)
         for line, record in self.records(content, str(path)):
             row: Row = {
@@ -136,7 +137,9 @@ def _server(row: Mapping[Any, Any]) -> dict[str, float]:
         return {}
     model = str(row["model"]).rpartition("/")[2]
     key = f"{model};{row['device']};{row['dtype_b']};{float(row['tp'] or 1):g};{row.get('engine_version', '')}"
-    users = "many" if (number(row["concurrency"]) or 0) >= _MANY else "few"
+    users = "few"
+    if (number(row["concurrency"]) or 0) >= _MANY:
+        users = "many"
     for server in _SERVERS:
         if re.fullmatch(server["runs"], key, re.IGNORECASE):
             return {"receive_interval": float(server[users]), "memory_percent": server["percent"]}
@@ -155,13 +158,15 @@ def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options)
     rows = with_token_units(rows, stated=False)
     notes = list[Note]()
     failed = pd.Series(as_numbers(rows, "failed"))
-    if some := int((failed > 0).sum()):
+    some = int((failed > 0).sum())
+    if some:
         text = (
             f"{failed.sum():.0f} requests failed, up to {failed.max():.0f} in a run: the times "
             "are of the others"
         )
         notes.append(Note(remark("requests-failed", text, failed=int(failed.sum())), some))
-    if alone := int(filled(rows, "tp", "").eq("").sum()):
+    alone = int(filled(rows, "tp", "").eq("").sum())
+    if alone:
         text = (
             "runs do not say how many GPUs share the model: tp 1 is taken, default tp=N says "
             "otherwise"
@@ -226,10 +231,13 @@ def _percent_of_prompts(record: Record, name: str) -> float:
     75.0
     """
     queried = re.sub("(?i)hits$", "queries", name)
-    of_all = queried if queried != name else "total_input_tokens"
+    of_all = "total_input_tokens"
+    if queried != name:
+        of_all = queried
     if isinstance(record[name], Mapping):  # a statistic of requests
         of_all = "input_sequence_length"
-    cached, prompts = average(record[name]), average(record.get(of_all))
+    cached = average(record[name])
+    prompts = average(record.get(of_all))
     if cached and prompts:
         return 100.0 * cached / prompts
     return 0.0
@@ -334,7 +342,8 @@ def under_way(record: Record, highest: object, latency_ms: object) -> float | No
     requests come at a given rate and are fewer than it allows.
     """
     rate = number(record.get("request_throughput"))
-    allowed, latency = number(highest), number(latency_ms)
+    allowed = number(highest)
+    latency = number(latency_ms)
     mean = None
     if rate is not None and latency is not None:
         mean = users_of(rate * latency / 1e3)
@@ -436,10 +445,14 @@ class SglangServeReader(Runs):
         """
         server = inner(record, "server_info")
         apart = isinstance(server.get("decode"), list) and bool(server["decode"])
-        server = server["decode"][0] if apart else server
-        tp, dp = number(server.get("tp_size")), number(server.get("dp_size")) or 1.0
+        if apart:
+            server = server["decode"][0]
+        tp = number(server.get("tp_size"))
+        dp = number(server.get("dp_size")) or 1.0
         taken = scaled(server.get("mem_fraction_static"), 100.0)
-        copies = dp if server.get("enable_dp_attention") else 1.0
+        copies = 1.0
+        if server.get("enable_dp_attention"):
+            copies = dp
         users = under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
         prompt, answer = lengths_of(record)
         dtype_kv = server.get("kv_cache_dtype")
@@ -480,7 +493,8 @@ class AiperfReader(Runs):
     def columns(self, record: Record) -> Row:
         """Return the run; model and concurrency stand in ``input_config``."""
         config = inner(record, "input_config")
-        endpoint, load = inner(config, "endpoint"), inner(config, "loadgen")
+        endpoint = inner(config, "endpoint")
+        load = inner(config, "loadgen")
         models = first_of(endpoint, "model_names") or first_of(config, "model", "model_names")
         users = load.get("concurrency") or inner(inner(config, "perf_analyzer"), "stimulus").get(
             "concurrency"
@@ -531,7 +545,8 @@ class InferenceXReader(Runs):
             name: first_of(record, name, f"decode_{name}")
             for name in ("tp", "pp", "ep", "dp_attention")
         }
-        tp, copies = number(cut["tp"]), 1.0
+        tp = number(cut["tp"])
+        copies = 1.0
         if str(cut["dp_attention"]).lower() == "true":
             tp, copies = 1.0, tp
         precision = str(record.get("precision", "")).lower()

@@ -60,9 +60,13 @@ class AiperfCsvReader(AiperfReader):
             for cells in csv.reader(words.splitlines()):
                 names = [cell.strip().lower() for cell in cells]
                 if names[:1] == ["metric"]:
-                    column = names.index("avg") if "avg" in names else 1
+                    column = 1
+                    if "avg" in names:
+                        column = names.index("avg")
                     continue
-                match = _METRIC.match(cells[0]) if len(cells) > column else None
+                match = None
+                if len(cells) > column:
+                    match = _METRIC.match(cells[0])
                 if match is None:
                     continue
                 value = cells[column].strip()

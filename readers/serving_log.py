@@ -98,7 +98,8 @@ class ServingLogReader(Runs):
                 record = dict(settings)
             elif begin and _END.search(line):
                 yield begin, record
-                begin, settings = 0, {}
+                begin = 0
+                settings = {}
             elif begin:
                 record |= self._figure(line)
             else:
@@ -108,7 +109,9 @@ class ServingLogReader(Runs):
 
     def _figure(self, line: str) -> Row:
         """Return what a line of a block states, times in ms, and those of the whole run in s."""
-        match = _LINE.match(line) if len(line) <= _LONGEST_LINE else None
+        match = None
+        if len(line) <= _LONGEST_LINE:
+            match = _LINE.match(line)
         if match is None:
             return {}
         name = next(one for one in _WORDS if match[one])
@@ -130,21 +133,25 @@ class ServingLogReader(Runs):
         if not _SETTINGS.search(line):
             return settings
         for pattern in (_MODEL, _BACKEND):
-            if match := pattern.search(line):
+            match = pattern.search(line)
+            if match:
                 settings |= match.groupdict()
         return settings
 
     def columns(self, record: Record) -> Row:
         """Return the run."""
         prompt, answer = lengths_of(record)
-        ttft, latency = record.get("mean_ttft_ms"), record.get("mean_e2el_ms")
-        drafts, tpot = speculation(record), record.get("mean_tpot_ms")
+        ttft = record.get("mean_ttft_ms")
+        latency = record.get("mean_e2el_ms")
+        drafts = speculation(record)
+        tpot = record.get("mean_tpot_ms")
         if tpot is None:
             tpot = token_ms(latency, ttft, answer)
         if tpot is None and not drafts:
             tpot = record.get("mean_itl_ms")
         latency = request_ms(latency, ttft, tpot, answer)
-        tokens, seconds = number(record.get("output_throughput")), record.get("duration_s")
+        tokens = number(record.get("output_throughput"))
+        seconds = record.get("duration_s")
         rate = seconds and scaled(record.get("total_output_tokens"), 1 / seconds)
         return {
             "model": record.get("model"),

@@ -35,7 +35,8 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2
 _CREATED = re.compile(rb"CREATE TABLE [\"'`\[]?(\w+)")
 _ROWS_AT_ONCE = 65536
 _STEPS_AT_ONCE = 10_000
-_STEPS, _STEPS_A_BYTE = 20_000_000, 100
+_STEPS = 20_000_000
+_STEPS_A_BYTE = 100
 """Steps of SQLite's machine that a database may take, and how many more for each of its bytes: its
 rows take fewer than ten a byte, and loops in a damaged one have no end."""
 # bytes of text that may come out of it, and how many more for each of its bytes
@@ -106,7 +107,10 @@ class Database:
             raise DataError(
                 f"{table} is no table: not as its producer writes it", source=self.source
             )
-        present = self.columns(table) if table in self.tables else []
+        if table in self.tables:
+            present = self.columns(table)
+        else:
+            present = []
         lacking = [name for name in required if name not in present]
         if lacking and table in self.tables:
             raise DataError(
@@ -265,7 +269,8 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     """
     is_timed = activities["start"].notna() & activities["end"].notna()
     kept = activities[is_timed].reset_index(drop=True)
-    start, end = kept["start"].to_numpy(np.int64), kept["end"].to_numpy(np.int64)
+    start = kept["start"].to_numpy(np.int64)
+    end = kept["end"].to_numpy(np.int64)
     table = kept.drop(columns=["start", "end"])
     table = table.assign(start_ns=start, duration_ns=durations(start, end))
     text = "have no start or no end in the database and are left out: the recording was interrupted"

@@ -89,7 +89,9 @@ _FORMAT = re.compile(
 _LAST = re.compile(r"^(.+)_(mean|median|avg|average|min|max|std|var|p\d+)$", re.IGNORECASE)
 """Names of pandas' aggregated columns: duration_us_mean."""
 _CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")  # before the unit of rocprof's names: DurationNs
-_START, _END = "Start_Timestamp", "End_Timestamp"  # of rocprofv3, ns
+# of rocprofv3, ns
+_START = "Start_Timestamp"
+_END = "End_Timestamp"
 _ANOTHER = re.compile(
     r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+|ci\d*|err|error|total|sum|cumulative|start|end|begin"
     r"|stop|timestamp|timeout|overhead|launch|warm_?up|compile|cpu|host|wait|queue|idle|limit|lower|upper|predicted|expected"
@@ -239,11 +241,13 @@ def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame
         for name in (DEFECT, DEFECT_DETAIL)
     )
     for row in wrong:
-        names, unit = columns[row].split(), units[row]
+        names = columns[row].split()
+        unit = units[row]
         problem = f"{' and '.join(names)}: by throughput and concurrency the unit is {unit}, not ms"
         if stated:
             problem += ": " + " and ".join(f"give unit {name}={unit}" for name in names)
-        defect[row], detail[row] = "other-unit", problem
+        defect[row] = "other-unit"
+        detail[row] = problem
     return rows.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 
 
@@ -429,7 +433,8 @@ def _serving_name(name: str) -> tuple[str, str]:
 
 def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     """Return numbers where every filled field is one, else the text, as it was before `output` wrote it as CSV."""
-    if (plain := plain_numbers(cells)) is not None:
+    plain = plain_numbers(cells)
+    if plain is not None:
         return plain.to_pandas()
     column = cells.to_pandas().astype("str")
     if all(
@@ -490,7 +495,10 @@ def _with_times(
             raise DataError(f"column {column!r} holds complex numbers", source=source)
         numbers = pd.to_numeric(values, errors="coerce").astype(float) * factor
         wrong = numbers.isna() & values.notna()
-        rows[name] = numbers.astype(object).where(~wrong, values) if wrong.any() else numbers
+        if wrong.any():
+            rows[name] = numbers.astype(object).where(~wrong, values)
+        else:
+            rows[name] = numbers
     return rows, (duration, str(named[duration][1])) if duration else None
 
 

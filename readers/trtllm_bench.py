@@ -30,9 +30,12 @@ class TrtllmBenchReader(Runs):
 
     def columns(self, record: Record) -> Row:
         """Return the run."""
-        engine, world = inner(record, "engine"), inner(record, "world_info")
-        requests, times = inner(record, "request_info"), inner(record, "performance")
-        streamed, drafts = inner(record, "streaming_metrics"), inner(record, "decoding_stats")
+        engine = inner(record, "engine")
+        world = inner(record, "world_info")
+        requests = inner(record, "request_info")
+        times = inner(record, "performance")
+        streamed = inner(record, "streaming_metrics")
+        drafts = inner(record, "decoding_stats")
         drafted = drafts and str(drafts.get("mode") or "speculative").lower()
         answer = number(requests.get("avg_output_length"))
         tokens = number(times.get("system_output_throughput_tok_s"))

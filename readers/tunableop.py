@@ -119,7 +119,8 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
     rows["duration_us"] = (
         (milliseconds * TIME_UNITS["ms"]).astype(object).where(milliseconds.notna(), fields["ms"])
     )
-    rows[DEFECT], rows[DEFECT_DETAIL] = blas[DEFECT], blas[DEFECT_DETAIL]
+    rows[DEFECT] = blas[DEFECT]
+    rows[DEFECT_DETAIL] = blas[DEFECT_DETAIL]
     if options.timed:
         # Problems that no search has timed, or for which it kept the library's choice.
         reasons = (
@@ -139,7 +140,8 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
 
 def _problem(op: str, params: str) -> dict[str, str | None]:
     """Return a problem in BLAS's words, or why the line is not one."""
-    operator, parameters = _OPERATOR.match(op), _PARAMETERS.match(params)
+    operator = _OPERATOR.match(op)
+    parameters = _PARAMETERS.match(params)
     if operator is None:
         return _defect("not-a-gemm", op)
     if parameters is None or (rest := _rest(parameters["rest"])) is None:

@@ -51,18 +51,23 @@ class TuneGemmReader(Records):
     def rows(self, path: Path, options: Options) -> Iterator[Row]:
         """Yield a row for each size; one without a time is work to predict."""
         for line_number, line in short_lines(path, max_bytes=options.table_bytes):
-            if yaml := _YAML.match(line.rstrip()):
+            yaml = _YAML.match(line.rstrip())
+            if yaml:
                 row = _of_settings(yaml["config"])
                 rest = yaml["rest"] or ""
             elif printed := _PRINTED.match(line.rstrip()):
                 row = printed.groupdict("")
                 rest = row.pop("rest")
                 best = _BEST.search(rest)
-                row["kernel"] = best["kernel"] if best else ""
+                if best:
+                    row["kernel"] = best["kernel"]
+                else:
+                    row["kernel"] = ""
             else:
                 continue
             row["layout"] = re.sub("[^NT]", "", row["layout"].translate(_LAYOUT))
-            rate, timing = _RATE.search(rest), _TIME.search(rest)
+            rate = _RATE.search(rest)
+            timing = _TIME.search(rest)
             shared: Row = {"library": "triton", "tuned": True, LINE: line_number}
             shared["duration_us"] = number(timing and timing["time"])
             yield product(row | shared, "TFLOP/s", rate and rate["rate"])

@@ -456,7 +456,8 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _ratios(table: pd.DataFrame, checked: Checked, metric: str) -> go.Figure:
     """Draw observed / predicted of every row by its prediction, and the shift as a band."""
-    figure, shown = Drawing(), table.reset_index(drop=True)
+    figure = Drawing()
+    shown = table.reset_index(drop=True)
     for position, (name, part) in enumerate(shown.groupby("class", sort=True)):
         figure.add_scattergl(
             name=escape(str(name)),
@@ -547,7 +548,8 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     else:
         names = []
     names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]
-    cells, chosen = [], []
+    cells = []
+    chosen = []
     for row in records(batch):
         words = [str(row[name]) for name in (*names, "group")]
         cells.append((workload(row), *words, significant(row["predicted"])))

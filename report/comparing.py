@@ -263,7 +263,8 @@ def _before_corrections(names: tuple[str, str], metrics: tuple[Metrics, Metrics]
     """Say which errors of rows that both predicted out of sample are those before a correction."""
     said = []
     for name, one in zip(names, metrics, strict=True):
-        if correction := one.get("correction"):
+        correction = one.get("correction")
+        if correction:
             factor = f"{correction['factor']:.3f}"
             said.append(
                 f"{name} was corrected by {factor} since: its errors here are those before."
@@ -737,7 +738,9 @@ def times_text(changes: TraceChanges) -> str:
     """Say how many steps, and which of their activities, are compared."""
     sides = []
     for one in (changes.before, changes.after):
-        steps = f"{counted(one.steps, 'step')}, " if one.steps else ""
+        steps = ""
+        if one.steps:
+            steps = f"{counted(one.steps, 'step')}, "
         times = f"activities {duration(one.kernels_us)}, busy {duration(one.busy_us)}"
         sides.append(f"{one.label}: {steps}{times}")
     return "; ".join(sides)

@@ -260,7 +260,8 @@ def _energy(choice: Choice) -> list[str]:
 
 def _beside(choice: Choice) -> list[str]:
     """Return cheaper but less certain ways, then the best way of each GPU and engine that was asked for."""
-    asked, first = choice.question, headlined(choice)
+    asked = choice.question
+    first = headlined(choice)
     said = []
     if asked.rate is not None and math.isinf(first["concurrency"]):
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
@@ -282,7 +283,8 @@ def _beside(choice: Choice) -> list[str]:
 
 def _of_each_gpu(choice: Choice, first: pd.Series) -> list[str]:
     """Return a line for each GPU with its best way, and what its other engines reach; the headline is not repeated."""
-    asked, best = choice.question, choice.best
+    asked = choice.question
+    best = choice.best
     if not asked.limited:
         best = best[best["pace_ms"] == first["pace_ms"]]
     lines_of_gpus = []
@@ -555,8 +557,10 @@ def front_figure(choice: Choice) -> go.Figure:
     """
     asked = choice.question
     drawn = Drawing()
-    across, up = "tokens_per_s_per_user", "tokens_per_s_per_gpu"
-    kinds, best = list(choice.fronts.groupby("gpu", sort=False)), choice.best.reset_index(drop=True)
+    across = "tokens_per_s_per_user"
+    up = "tokens_per_s_per_gpu"
+    kinds = list(choice.fronts.groupby("gpu", sort=False))
+    best = choice.best.reset_index(drop=True)
     best = best[(best[across] > 0) & (best[up] > 0)]
     drawn.add_scatter(
         x=best[across],
@@ -592,7 +596,8 @@ def front_figure(choice: Choice) -> go.Figure:
         for _, one in holding.head(1).iterrows() if asked.limited else ():
             bars = {}
             for axis, name in (("error_x", across), ("error_y", up)):
-                over, under = one[f"{name}_upper"] - one[name], one[name] - one[f"{name}_lower"]
+                over = one[f"{name}_upper"] - one[name]
+                under = one[name] - one[f"{name}_lower"]
                 reach = {"array": [over], "arrayminus": [under]}
                 bars[axis] = {**reach, "color": colour, "thickness": 1}
             drawn.add_scatter(

@@ -215,7 +215,8 @@ def inliers(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
     rest = [row for row in ranked if row["name"] != name and row["name"] not in colours]
-    figure, errors = Drawing(), errors_of(predictions, cv)
+    figure = Drawing()
+    errors = errors_of(predictions, cv)
     for index, row in enumerate(rest):
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
         label = f"{len(rest)} other models"
@@ -509,7 +510,8 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     axis.
     """
     exponent = "p-value" in measure.lower()
-    values, title = np.array([value for _, value in rows]), escape(measure)
+    values = np.array([value for _, value in rows])
+    title = escape(measure)
     if exponent:
         values = -np.log10(np.maximum(values, 1e-300))
         title = "−log10 of the p-value (1.3 is p = 0.05)"

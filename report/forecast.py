@@ -144,7 +144,8 @@ def _one_document(
     data: Mapping[str, Any],
 ) -> Document:
     """Return a forecast in full."""
-    title, lead = f"Forecast of {setting.model.name}", about(setting)
+    title = f"Forecast of {setting.model.name}"
+    lead = about(setting)
     if one.reason is not None:
         return Document(
             title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data
@@ -156,7 +157,8 @@ def _one_document(
     ]
     heading = "What the interval is made of"
     spread = Table(columns("from", numbers=["1 σ"]), rows(spreads), heading)
-    beside, assumed = _elsewhere(one.remarks), []
+    beside = _elsewhere(one.remarks)
+    assumed = []
     others = [note for note in one.remarks if note not in beside]
     if isinstance(setting, Setting) and setting.kind != "training":
         taken = [name for name in _MAY_BE_ASSUMED if name in setting.assumed]
@@ -201,7 +203,8 @@ def _against(
     answers: Sequence[Forecast], asked: Sequence[Mapping[str, Any]], level: float
 ) -> Iterator[str]:
     """Say how far the answers lie from what was measured, where a table of settings has that."""
-    off, inside = [], 0
+    off = []
+    inside = 0
     for row, one in zip(asked, answers, strict=True):
         measured = row.get(MEASURED, math.nan)
         if one.reason is None and not math.isnan(measured):
@@ -280,7 +283,9 @@ def _bars(one: Forecast) -> list[Part]:
         Bar(PARTS[name], parts[name] / whole, f"{text} {unit}")
         for name, text in zip(parts, texts, strict=True)
     ]
-    room = one.setting.gpu.memory_gb if one.setting else None
+    room = None
+    if one.setting:
+        room = one.setting.gpu.memory_gb
     memory = []
     if room and one.memory:
         *texts, every = alike(*one.memory.values(), one.memory_gb)
@@ -337,8 +342,10 @@ def _figures(score: Score) -> JSON:
 
 def scores_document(scores: Sequence[Score]) -> Document:
     """Return the document of scores on rising numbers of a GPU, with the number beyond which more GPUs pay less."""
-    first, turn = scores[0], turning_point(scores)
-    name, last = first.benchmark.upper(), scores[-1]
+    first = scores[0]
+    turn = turning_point(scores)
+    name = first.benchmark.upper()
+    last = scores[-1]
     if turn is None:
         kept = last.predicted / last.devices / (first.predicted / first.devices)
         said = (
@@ -419,7 +426,8 @@ def release_document(
     runs = f"{counted(len(now), 'run')} of {', '.join(release.models)} on {release.gpu}"
     if release.runs > len(now):
         runs += f", and {counted(release.runs - len(now), 'run')} before"
-    widths, off = {}, {}
+    widths = {}
+    off = {}
     for when, answers in (("before", before), ("now", now)):
         predicted = np.array([one.predicted for one in answers])
         widths[when] = float(np.median([one.half_width for one in answers]))
@@ -476,7 +484,8 @@ def learnt_document(model: ServingModel) -> Document:
     spreads = {}
     for time, fit in model.fits.items():
         spreads[time] = {name: list(both) for name, both in fit.spreads.items()}
-    refused, notes = dict(model.about.get("refused", {})), list(model.about.get("notes", ()))
+    refused = dict(model.about.get("refused", {}))
+    notes = list(model.about.get("notes", ()))
     own = {
         "runs": len(model.runs),
         "own": settings,
@@ -493,7 +502,8 @@ def learnt_document(model: ServingModel) -> Document:
 
 def _answer(one: Forecast, level: float) -> Headline:
     """Return the answer with its interval, beside what peak rates alone would say."""
-    setting, (times, unit) = one.setting, _scale(one)
+    setting = one.setting
+    (times, unit) = _scale(one)
     assert setting is not None
     beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})."
     takes = _TAKES[one.unit]
@@ -525,7 +535,8 @@ _TAKES: Final = {
 
 
 def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
-    details, setting = one.details, one.setting
+    details = one.details
+    setting = one.setting
     assert setting is not None
     times, unit = _scale(one)
     for name, label in (
@@ -776,10 +787,12 @@ def _json(asked: Mapping[str, Any], one: Forecast, need: float | None, level: fl
         result["memory_verdict"] = one.memory_verdict
     result["reason"] = one.reason and one.reason.to_dict()
     result["parts"] = {name: list(value) for name, value in one.parts.items()}
-    result["spreads"], result["details"] = dict(one.spreads), dict(one.details)
+    result["spreads"] = dict(one.spreads)
+    result["details"] = dict(one.details)
     result["remarks"] = [note.to_dict() for note in one.remarks]
     for name in ("layers", "ranks", "bins"):
-        if parts := getattr(one, name):
+        parts = getattr(one, name)
+        if parts:
             result[name] = [asdict(part) for part in parts]
     if need is not None:
         result["sure"] = one.sure(need)
@@ -877,7 +890,8 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
             value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)
         )
-        name, x = ", ".join(name_parts) or "answer", [_at(over, one) for one in points]
+        name = ", ".join(name_parts) or "answer"
+        x = [_at(over, one) for one in points]
         _add_curve(drawn, name, x, points, look)
         if len(curves) > 1 and len(x) >= _NAMED:
             name_line(
@@ -889,11 +903,15 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
                 look["color"],
             )
     unit = served[0].unit
-    label = "seconds" if unit == "s" else unit
+    label = unit
+    if unit == "s":
+        label = "seconds"
     drawn.update_xaxes(type="log")
     if len(ticks := sorted({_at(over, one) for one in served})) <= _TICKS:
         drawn.update_xaxes(tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])
-    at = f" (at {', '.join(fixed)})" if fixed else ""
+    at = ""
+    if fixed:
+        at = f" (at {', '.join(fixed)})"
     drawn.update_xaxes(
         title_text=ASKED.get(over, over) + at,
         row=2,
@@ -1080,7 +1098,9 @@ def about(setting: Setting | GraphSetting) -> str:
             f"batch {setting.batch:,}, prompts of {setting.input_len:,} tokens, answers of "
             f"{setting.output_len:,}"
         )
-    release = f", {setting.release}" if setting.release else ""
+    release = ""
+    if setting.release:
+        release = f", {setting.release}"
     return f"{setting.model.name} on {where}, {setting.dtype}, {what}{release}"
 
 

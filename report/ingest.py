@@ -80,8 +80,14 @@ def ingest_document(
     """
     parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
-    refused = [] if examples is None or examples.empty else [example_table(examples)]
-    measured = [profile_table(profile), size_table(profile)] if profile else []
+    if examples is None or examples.empty:
+        refused = []
+    else:
+        refused = [example_table(examples)]
+    if profile:
+        measured = [profile_table(profile), size_table(profile)]
+    else:
+        measured = []
     if above_peak is not None and len(above_peak):
         measured.append(peak_table(above_peak))
     if irregular is not None and len(irregular):

@@ -35,7 +35,8 @@ def timeline_figure(result: Result) -> go.Figure:
     """
     rows = _one_step(_activities(result))
     projection = result.projection
-    host, target = f"{projection.host.name}, measured", f"{projection.target.name}, projected"
+    host = f"{projection.host.name}, measured"
+    target = f"{projection.target.name}, projected"
     classes = rows.groupby("op_class", observed=True)["projected_us"].sum()
     ranked = [str(name) for name in classes.sort_values(ascending=False).index]
     figure = Drawing()

@@ -313,7 +313,9 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
 
 def _headline(one: KernelPower, level: float) -> Headline:
     """Return the power and energy of a kernel beside the reading of one steady execution."""
-    part, name, rival = one.components[_main(one)], "", ""
+    part = one.components[_main(one)]
+    name = ""
+    rival = ""
     if part.component != TOTAL:
         name = f" of {part.component}"
     said = f"while it runs, {significant(one.kernel_us)} µs"

@@ -53,7 +53,9 @@ from .layouts import laid_out
 from .training import metric, speedup_parts, title
 
 SHOWN = 10  # first rows that are kept where all are written to a file
-_ROWS, _CAUSES = 6, 3  # on a terminal
+# on a terminal
+_ROWS = 6
+_CAUSES = 3
 _WORKLOAD = 48  # columns of text for a workload
 _ENDS: Final = ("predicted", "lower", "upper")
 _ALWAYS = ("op", "dtype_a", "source")
@@ -433,11 +435,15 @@ def explanation_document(explained: Explained) -> Document:
     unit = quantity(explained.metric).unit
     law = explained.laws.get(explained.rule or "")
     predicted, by_rule = alike(explained.answer["predicted"], law)
-    rival = "" if law is None else f"{explained.rule}: {by_rule} {unit}"
+    rival = ""
+    if law is not None:
+        rival = f"{explained.rule}: {by_rule} {unit}"
     says = alike(*explained.laws.values())
     said = []
     for (name, value), text in zip(explained.laws.items(), says, strict=True):
-        ratio = explained.answer["predicted"] / value if value else None
+        ratio = None
+        if value:
+            ratio = explained.answer["predicted"] / value
         said.append({"law": name, "says": text, "ratio": ratio})
     laws = laid_out("explanation-laws", said, {"unit": unit})
     since = ""

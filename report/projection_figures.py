@@ -284,7 +284,8 @@ def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.S
     now = frame[frame["current"]]
     points = []
     if len(now):
-        name, times_us = f"{escape(target)} as it is", now[END_TO_END].tolist()
+        name = f"{escape(target)} as it is"
+        times_us = now[END_TO_END].tolist()
         points.append((name, now["value"].tolist(), times_us, dots(SELECTED, 13)))
     open_diamond = dots(BASELINE, 12, symbol="diamond-open", line={"width": 2})
     for mark in marks:

@@ -148,7 +148,8 @@ def gpus_json(gpus: Iterable[GPU]) -> JSON:
     ``gpus`` are as `GPU.to_dict`, the peaks flat under ``peaks``; ``units`` are by figure,
     ``sources`` by key.
     """
-    used, listed = set[str](), list[JSON]()
+    used = set[str]()
+    listed = list[JSON]()
     for gpu in gpus:
         used.update(map(_source_key, gpu.sources))
         listed.append(

@@ -116,7 +116,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     path = folder / PREDICTIONS
     try:
         with whole_parquet(path) as file:
-            laws, models = list[str](), list[str]()
+            laws = list[str]()
+            models = list[str]()
             for cv in metrics["cv"]:
                 laws += [str(row["name"]) for row in cv.get("baselines") or []]
                 models += [str(row["name"]) for row in cv.get("models") or []]
@@ -307,7 +308,8 @@ def ordered(cv: Metrics) -> list[tuple[Metrics, str]]:
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
 
     def rank(row: Metrics) -> tuple[bool, bool, float, float, str]:
-        left, failed = row.get("left") or {}, bool(row.get("error"))
+        left = row.get("left") or {}
+        failed = bool(row.get("error"))
         return failed, bool(left), _error(row), left.get("times") or 0.0, row["name"]
 
     models = sorted(cv.get("models") or [], key=rank)

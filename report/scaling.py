@@ -233,7 +233,8 @@ def summary_figures(one: LawSummary) -> tuple[str, str, str, str]:
 
 def _errors(result: SizePredictions) -> Table | Lines:
     """Return the errors of the laws for a page, or why there are none."""
-    if summaries := summarise(result):
+    summaries = summarise(result)
+    if summaries:
         return replace(summary_table(summaries, result.level), medium="page")
     return lines(["No target was measured, so there are no errors to show."], medium="page")
 

@@ -201,7 +201,8 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         "chart": sum(isinstance(part, Chart) and not part.asked for part in parts),
         "remark": len(remarks) - len(said),
     }
-    if more := ", ".join(counted(count, noun) for noun, count in held.items() if count):
+    more = ", ".join(counted(count, noun) for noun, count in held.items() if count)
+    if more:
         said.append(Line(f"More with --all: {more}", "soft"))
     return replace(document, opening=shown, sections=[], closing=[Lines(said)])
 
@@ -264,9 +265,11 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
 
     Three and more of one folder are named after it.
     """
-    names, folder = [*map(str, paths)], ""
+    names = [*map(str, paths)]
+    folder = ""
     if len(paths) > 2 and len({path.parent for path in paths}) == 1:
-        names, folder = [path.name for path in paths], f"{paths[0].parent}: "
+        names = [path.name for path in paths]
+        folder = f"{paths[0].parent}: "
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     held = ""
     if rows is not None:

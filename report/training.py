@@ -83,7 +83,8 @@ TOP: Final = 20  # most features and groups that are drawn
 _WORST = 5
 _EXAMPLES = 3
 _COUNTED: Final = ("pairs of host and target", "workloads", "groups")
-_SURE, _MUCH = 1.645, 1.25
+_SURE = 1.645
+_MUCH = 1.25
 """Standard deviations, and times as much, by which a part must err more than all rows to be named in a line."""
 """Labels of `counts` that say how much the errors rest on."""
 _WHOLE: Final = {
@@ -130,7 +131,8 @@ def training_document(
     it draws what the predictions of the saved model's scheme look like. A page has ``what_if``: the
     sliders of `report.what_if`.
     """
-    data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
+    data = metrics.get("data") or {}
+    schemes = metrics.get("cv") or []
     kept = _answering(schemes)
     facts = [Fact(value, label) for label, value in counts(data)]
     shown = ", ".join(f"{fact.value} {fact.words}" for fact in facts if fact.value != "0")
@@ -223,8 +225,10 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
     shown: dict[str, list[tuple[JSON, JSON]]] = {}
     for target, metrics in runs.items():
         for cv in metrics["cv"]:
-            chosen, rule = cv.get("selected") or {}, simplest(cv) or {}
-            law, bounds = reference(cv) or {}, chosen.get("interval") or (nan, nan)
+            chosen = cv.get("selected") or {}
+            rule = simplest(cv) or {}
+            law = reference(cv) or {}
+            bounds = chosen.get("interval") or (nan, nan)
             row = {
                 "target": target,
                 "scheme": cv["scheme"],
@@ -269,7 +273,8 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
 
 def title(data: Metrics) -> str:
     """Name the prediction: ``MI300X → MI355X``, or ``MI300X, new workloads`` where host and target are one."""
-    host, target = data.get("host"), data.get("target") or "?"
+    host = data.get("host")
+    target = data.get("target") or "?"
     comparison = _comparison(data)
     if comparison.has_many_hosts and comparison.is_many:
         return f"{host} → every other"
@@ -341,9 +346,12 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
     Without ``every`` it has FLOPS scaling (or the baseline in its place) and the best simple rule,
     the selected model and the best of each family. ``where`` is its medium.
     """
-    rules, families = {row["name"] for row in (reference(cv), simplest(cv)) if row}, set[str]()
-    baselines, last = len(cv.get("baselines") or []), -1
-    some, body = list[tuple[Metrics, str]](), list[Row]()
+    rules = {row["name"] for row in (reference(cv), simplest(cv)) if row}
+    families = set[str]()
+    baselines = len(cv.get("baselines") or [])
+    last = -1
+    some = list[tuple[Metrics, str]]()
+    body = list[Row]()
     for place, (row, kind) in enumerate(ordered(cv)):
         # failures are shown everywhere, with their reason
         name = row["name"]
@@ -398,12 +406,15 @@ def verdict(cv: Metrics) -> list[str]:
     chosen = cv.get("selected")
     if not chosen:
         return []
-    if before := as_trained(cv):
+    before = as_trained(cv)
+    if before:
         said = [answer(cv)]
-        if parts := by_part(cv):
+        parts = by_part(cv)
+        if parts:
             said.append(f"{parts}.")
         return [*said, f"As trained, before the correction: {_honest(before)}."]
-    said, baseline = [f"{_honest(chosen)}."], simplest(cv) or reference(cv)
+    said = [f"{_honest(chosen)}."]
+    baseline = simplest(cv) or reference(cv)
     others = baseline is not None and baseline["name"] != chosen["name"]
     if (
         baseline is not None
@@ -419,7 +430,8 @@ def verdict(cv: Metrics) -> list[str]:
             times = f"{ratio:.2f} times as much"
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
         said = [f"{_honest(chosen)}, {against}: {'not distinguishable' if tied else times}."]
-    if (naive := chosen.get("e_out_table")) is not None:
+    naive = chosen.get("e_out_table")
+    if naive is not None:
         flatters = ""
         if naive < (chosen.get("e_out") or 0.0):
             flatters = ", so it flatters"
@@ -430,14 +442,19 @@ def verdict(cv: Metrics) -> list[str]:
         said.append(f"{used}; the honest figure includes the choice{method}.")
     if chosen.get("e_out_groups") is not None:
         said.append(f"With every group counting alike: {percent(chosen['e_out_groups'])}.")
-    if parts := by_part(cv):
+    parts = by_part(cv)
+    if parts:
         said.append(f"{parts}.")
-    if single := chosen.get("best_model"):
+    single = chosen.get("best_model")
+    if single:
         said.append(f"Of the models alone: {_honest(single)}.")
-    if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
+    ties = [name for name in chosen.get("tied") or [] if name != chosen["name"]]
+    if ties:
         said.append(f"Not distinguishable from the best with these data: {few(ties)}.")
-    if regular := cv.get("regular"):
-        errors, table = regular["e_out"], [*(cv.get("baselines") or []), *(cv.get("models") or [])]
+    regular = cv.get("regular")
+    if regular:
+        errors = regular["e_out"]
+        table = [*(cv.get("baselines") or []), *(cv.get("models") or [])]
         errors_before = {row["name"]: row["e_out"] for row in table if row.get("e_out") is not None}
         shown = dict.fromkeys(
             row["name"] for row in (chosen, baseline, reference(cv)) if row is not None
@@ -447,7 +464,8 @@ def verdict(cv: Metrics) -> list[str]:
             for name in shown
             if name in errors_before and errors.get(name) is not None
         ]
-        odd, every = regular["irregular"], regular["irregular"] + regular["rows"]
+        odd = regular["irregular"]
+        every = regular["irregular"] + regular["rows"]
         which = f"the {odd:,} of {every:,} workloads that are spikes or whose repeats disagree"
         said.append(f"Without {which}, the table's errors are: {', '.join(without)}.")
     return said
@@ -495,8 +513,11 @@ def answer(cv: Metrics) -> str:
     Nothing where no model was selected. The paired bootstrap of the selection says whether the two
     are distinguishable.
     """
-    chosen, rule, law = cv.get("selected"), simplest(cv), reference(cv)
-    if before := as_trained(cv):
+    chosen = cv.get("selected")
+    rule = simplest(cv)
+    law = reference(cv)
+    before = as_trained(cv)
+    if before:
         return _answer_since(cv["selected"], before)
     if not chosen or chosen.get("e_out") is None:
         return ""
@@ -542,11 +563,13 @@ def _answer_since(chosen: Metrics, before: Metrics) -> str:
 def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[Headline]:
     """Yield the error of the best simple rule and of the selected model under each scheme; beneath, the sentence."""
     for cv in schemes:
-        if said := answer(cv):
+        said = answer(cv)
+        if said:
             rule = simplest(cv)
             rival = ""
             error = percent(cv["selected"]["e_out"])
-            if before := as_trained(cv):
+            before = as_trained(cv)
+            if before:
                 rival = f"before the correction: {percent(before.get('e_out'))}"
                 if cv["selected"]["e_out"] is None:
                     error = "not measured since"
@@ -574,7 +597,8 @@ def _left_out(schemes: Sequence[Metrics]) -> list[str]:
     """Say which models a budget left out, of which nothing is known."""
     by_names = dict[tuple[str, ...], list[str]]()
     for cv in schemes:
-        if names := (cv.get("selected") or {}).get("left_out"):
+        names = (cv.get("selected") or {}).get("left_out")
+        if names:
             by_names.setdefault(tuple(names), []).append(left_out(cv["scheme"]))
     said = []
     for names, questions in by_names.items():
@@ -637,14 +661,16 @@ def _short_table(metrics: Metrics, schemes: Sequence[Metrics]) -> list[str]:
     for cv in schemes:
         row = [left_out(cv["scheme"]), percent(cv["selected"].get("e_out"))]
         errors = {rule["name"]: rule.get("e_out") for rule in cv.get("baselines") or []}
-        if before := as_trained(cv):
+        before = as_trained(cv)
+        if before:
             errors = {_BEFORE: before.get("e_out")}
         row += [percent(errors.get(name)) for name in rules]
         if level:
             held = (intervals.get("schemes") or {}).get(cv["scheme"]) or {}
             row.append(share(held.get("coverage")))
         worst = ""
-        if part := _worse_part(cv):
+        part = _worse_part(cv)
+        if part:
             worst = f"{part[0]} rows {percent(part[1])}"
         new = _new_campaign(metrics)
         if cv["scheme"] == "grouped" and new and new.get("e_out") is not None:
@@ -667,7 +693,8 @@ def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
     wanted = (metrics.get("model") or {}).get("scheme")
     for cv in metrics.get("cv") or []:
         if cv["scheme"] == wanted and cv.get("selected"):
-            errors, name = figures.errors_of(predictions, cv), cv["selected"]["name"]
+            errors = figures.errors_of(predictions, cv)
+            name = cv["selected"]["name"]
             shown = [name, *(row["name"] for row in (simplest(cv), reference(cv)) if row)]
             what = f"{left_out(cv['scheme'])}{before_correction(cv)}"
             title = f"{what}: share of workloads predicted within an error"
@@ -682,7 +709,8 @@ def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
 
 def _trust(metrics: Metrics) -> list[str]:
     """Say how far the saved model can be trusted: its intervals, and the groups that it predicts worst."""
-    intervals, said = metrics.get("intervals") or {}, list[str]()
+    intervals = metrics.get("intervals") or {}
+    said = list[str]()
     order = [cv["scheme"] for cv in metrics.get("cv") or []]  # the keys of a saved run are sorted
     held = [
         f"{share(row['coverage'])} of {left_out(name)} (median width "
@@ -730,7 +758,8 @@ def _scheme(
     cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool
 ) -> Section:
     """Show one cross-validation scheme: verdict, observed and predicted, the best models."""
-    heading, said = scheme(cv), lines(verdict(cv)).lines
+    heading = scheme(cv)
+    said = lines(verdict(cv)).lines
     caption = ""
     if last:
         caption = CAPTION
@@ -779,7 +808,8 @@ def _rest_of_scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) ->
             f"Observed and predicted by {name}, every workload predicted by a fit that has not "
             f"seen it; errors below{before_correction(cv)}"
         )
-        rows_of, table = figures.selected(predictions, cv), f"workloads-{cv['scheme']}"
+        rows_of = figures.selected(predictions, cv)
+        table = f"workloads-{cv['scheme']}"
         if len(rows_of) > figures.SHOWN:
             seen += (
                 f" ({figures.SHOWN:,} of {len(rows_of):,} workloads, evenly chosen by their place)"
@@ -815,7 +845,8 @@ def _trees(rows_of: Sequence[Metrics]) -> Table:
 
 def _workloads(predictions: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
     """List every workload as the figure draws them: what was measured and predicted, and where it was read."""
-    every, predictions = len(predictions), figures.thinned(predictions)
+    every = len(predictions)
+    predictions = figures.thinned(predictions)
     laws = [
         row["name"] for row in (reference(cv), simplest(cv)) if row and row["name"] in predictions
     ]
@@ -876,7 +907,8 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
 
     measures: dict[str, list[Metrics]] = {}
     for entry in ranking:
-        value, of_test = entry.get("value"), entry.get("significant") is not None
+        value = entry.get("value")
+        of_test = entry.get("significant") is not None
         if value or (
             value == 0 and of_test
         ):  # what adds nothing is left out, a p-value of 0 is not
@@ -983,7 +1015,8 @@ def _new_campaign(metrics: Metrics) -> Metrics | None:
 
 def _of_campaigns(metrics: Metrics) -> list[str]:
     """Report the error of the model for new groups in a new campaign, and whether the campaigns suffice."""
-    data, chosen = metrics.get("data") or {}, _new_campaign(metrics)
+    data = metrics.get("data") or {}
+    chosen = _new_campaign(metrics)
     if not data.get("campaigns"):
         return []
     groups = (
@@ -991,7 +1024,8 @@ def _of_campaigns(metrics: Metrics) -> list[str]:
     )
     if chosen is None:
         return [f"{groups}: what a new campaign errs by cannot be told."]
-    if before := chosen.get("as_trained"):
+    before = chosen.get("as_trained")
+    if before:
         return [f"New campaigns: {_answer_since(chosen, before)}"]
     said = f"New campaigns: {chosen['name']} errs by {percent(chosen['e_out'])}{_interval(chosen)}"
     if metrics["campaigns"].get("resampled"):
@@ -1058,8 +1092,10 @@ def _intervals(intervals: Metrics, schemes_of: Sequence[Metrics], *, every: bool
         medium=medium,
     )
     said = Lines([Line(held)] if level and cells else [], medium="page")
-    schemes, beyond = intervals.get("schemes") or {}, list[str]()
-    if settings := schemes.get("range"):  # what was measured on ranges of size that were left out
+    schemes = intervals.get("schemes") or {}
+    beyond = list[str]()
+    settings = schemes.get("range")
+    if settings:  # what was measured on ranges of size that were left out
         rule, model, line = (
             percent(settings[key]) for key in ("e_out", "e_out_model", "e_out_affine")
         )
@@ -1072,7 +1108,8 @@ def _intervals(intervals: Metrics, schemes_of: Sequence[Metrics], *, every: bool
     elif outside := intervals.get("outside"):
         beyond.append(f"Note: {Remark.from_dict(outside)}.")
     wider = []
-    if differing := intervals.get("difficulty"):
+    differing = intervals.get("difficulty")
+    if differing:
         least, widest = (f"{width:.2g}" for width in differing["widths"])
         reach = f"eight rows of ten at {least} to {widest} x the middle"
         wider.append(
@@ -1089,7 +1126,8 @@ def _intervals(intervals: Metrics, schemes_of: Sequence[Metrics], *, every: bool
 
 def speedup_parts(metrics: Metrics) -> list[Part]:
     """Say how many times faster predictions are than the target itself, where that was asked, and what they cost."""
-    if not (speedup := metrics.get("speedup")):
+    speedup = metrics.get("speedup")
+    if not speedup:
         return []
     if not speedup["n"]:
         return [lines(["No workload's cost on the target is known: no speed-up."])]
@@ -1109,7 +1147,8 @@ def speedup_parts(metrics: Metrics) -> list[Part]:
     if speedup["without_cost"]:
         unknown = f"; of {speedup['without_cost']:,} more no cost is known"
     said = [f"{over} ({speedup['least']:,.4g} to {speedup['most']:,.4g}){unknown}."]
-    if (before := speedup.get("training_s")) is not None:  # runs of before say nothing of it
+    before = speedup.get("training_s")
+    if before is not None:  # runs of before say nothing of it
         paid = speedup.get("break_even")
         data = f"training data and training cost {before:,.4g} s"
         said.append(
@@ -1166,7 +1205,8 @@ def _honest(chosen: Metrics) -> str:
 
 def _interval(chosen: Metrics) -> str:
     """Say between what the honest error lies."""
-    if not (bounds := chosen.get("interval")):
+    bounds = chosen.get("interval")
+    if not bounds:
         return ""
     level = ""
     if chosen.get("level"):

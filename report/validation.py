@@ -195,7 +195,8 @@ def _charts(result: ValidationResult) -> tuple[Chart, ...]:
 def _pairs(result: ValidationResult) -> list[Listing]:
     """List every pair as the figure draws it: measured on both, over what each law says, and where it was read."""
     data = result.dataset
-    measured, unit = quantity(data.metric).symbol, quantity(data.metric).unit
+    measured = quantity(data.metric).symbol
+    unit = quantity(data.metric).unit
     heads = (
         *columns("workload", "class"),
         Column(f"{measured}_host", "number", unit=unit),

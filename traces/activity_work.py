@@ -87,7 +87,9 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
 def describe_call(name: str, inputs: str) -> Described:
     """Return operator, dimensions and formats of one call; an empty mapping without an operator."""
     read = ATEN.get(name) or ATEN.get(name.rstrip("_"))
-    call = parse_call(name, inputs) if read else None
+    call = None
+    if read:
+        call = parse_call(name, inputs)
     if read is None or call is None:
         return {}
     try:
@@ -239,7 +241,8 @@ class _Result:
         """Give the rows of a mask one operator, and its work to those with all dimensions."""
         if not mask.any():
             return
-        self.words["op"][mask], self.words["variant"][mask] = op, variant[mask]
+        self.words["op"][mask] = op
+        self.words["variant"][mask] = variant[mask]
         for name in DTYPE_COLUMNS:
             self.words[name][mask] = dtype
         for name, values in sizes.items():

@@ -35,8 +35,10 @@ import pandas as pd
 from ..arrays import IntArray
 from .dispatches import KERNEL, MEMCPY, MEMSET
 
-KERNEL_CLASS, OP_CLASS = "kernel_class", "op_class"
-COMPUTE, COLLECTIVE = "compute", "collective"
+KERNEL_CLASS = "kernel_class"
+OP_CLASS = "op_class"
+COMPUTE = "compute"
+COLLECTIVE = "collective"
 _CASE = (
     "kind",
     "name",
@@ -125,7 +127,8 @@ def rules() -> tuple[Rule, ...]:
     parsed = []
     for entry in _data()["rule"]:
         both = entry.get("name", [])
-        operators, kernels = [*entry.get("operator", []), *both], [*entry.get("kernel", []), *both]
+        operators = [*entry.get("operator", []), *both]
+        kernels = [*entry.get("kernel", []), *both]
         if "aten" in entry:  # operators of PyTorch itself, their gradients and in-place forms
             operators.append(rf"^aten::(?:{'|'.join(entry['aten'].split())})(?:_backward)?_?$")
         if "fused" in entry:  # Inductor's pointwise kernels that fuse these operators only
@@ -181,10 +184,14 @@ def _classes_of(
     kind: str, name: str, op_name: str, op_stack: str, collective: bool
 ) -> tuple[str, str]:
     """Return the kernel class and the op class of one case."""
-    unmistakable = _of_kernel(name, True) if kind == KERNEL else kind
+    unmistakable = kind
+    if kind == KERNEL:
+        unmistakable = _of_kernel(name, True)
     operator = _of_stack(op_name, op_stack)
     if unmistakable in (MEMCPY, MEMSET):
-        served = operator if operator in _data()["keeps_helpers"] else unmistakable
+        served = unmistakable
+        if operator in _data()["keeps_helpers"]:
+            served = operator
         return _kernel_class_of()[unmistakable], served
     op_class = unmistakable or operator or _of_kernel(name, False)
     if collective:
@@ -206,7 +213,8 @@ def _of_stack(op_name: str, op_stack: str) -> str:
     for name in reversed(names):
         if _opaque().search(name):
             return ""
-        if op_class := _of_operator(name):
+        op_class = _of_operator(name)
+        if op_class:
             return op_class
     return ""
 

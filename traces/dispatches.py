@@ -121,7 +121,9 @@ def empty_calls() -> pd.DataFrame:
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # the gravest first
-KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
+KERNEL = "kernel"
+MEMCPY = "memcpy"
+MEMSET = "memset"
 TEXT = (
     "kind",
     "device",
@@ -247,7 +249,8 @@ def findings_at(
     return findings_on(int(rows.sum()), code, text, severity, source, **values)
 
 
-LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+LAST = np.iinfo(np.int64).max
+FIRST = np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
 
 
@@ -305,7 +308,9 @@ def dispatch_table(columns: Mapping[str, Any], rows: int | None = None) -> pd.Da
     unknown = [name for name in columns if name not in COLUMNS and not name.startswith(COUNTER)]
     if unknown:
         raise ValueError(f"the dispatch table has no column {unknown[0]!r}")
-    count = len(columns["start_ns"]) if rows is None else rows
+    count = rows
+    if rows is None:
+        count = len(columns["start_ns"])
     index = pd.RangeIndex(count)
     counters = [name for name in columns if name.startswith(COUNTER)]
     blank = _words("", index)

@@ -69,7 +69,8 @@ def doubts_of(trace: Annotated, label: str = "") -> Doubts:
     possible = impossible(table) == ""
     kernels = int(((table["kind"] == KERNEL).to_numpy() & possible).sum())
     recorded = kernels or int(possible.sum())
-    present, trusted = 1.0, 1.0
+    present = 1.0
+    trusted = 1.0
     remarks = []
     for finding in trace.findings:
         if finding.severity == "info":

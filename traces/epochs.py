@@ -106,7 +106,9 @@ def epoch_numbers(
         return _in_ranges(table, chosen)
     numbers = np.full(len(table), OUTSIDE, dtype=np.int64)
     gpus = table.groupby(["rank", "gpu"], sort=False, dropna=False).indices
-    cut = _between_markers if rule.by == "marker" else _by_work
+    cut = _by_work
+    if rule.by == "marker":
+        cut = _between_markers
     for rows in gpus.values():
         of_gpu: IntArray = np.asarray(rows)[
             np.argsort(table["start_ns"].to_numpy()[rows], kind="stable")
@@ -244,8 +246,12 @@ def _sum(part: pd.DataFrame, name: str) -> tuple[float, float]:
     """Return the sum of a column, NaN if too little of it is stated, and the stated share of the time."""
     has_value = part[name].notna().to_numpy()
     time = part["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
-    share = float(time[has_value].sum() / time.sum()) if time.sum() > 0 else 0.0
-    whole = float(part[name].sum()) if share >= KNOWN else np.nan
+    share = 0.0
+    if time.sum() > 0:
+        share = float(time[has_value].sum() / time.sum())
+    whole = np.nan
+    if share >= KNOWN:
+        whole = float(part[name].sum())
     return whole, share
 
 

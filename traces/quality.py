@@ -110,7 +110,9 @@ def _room_ns(table: pd.DataFrame) -> IntArray:
     start_ns = table["start_ns"].to_numpy(dtype=np.int64)[rows]
     duration_ns = table["duration_ns"].to_numpy(dtype=np.int64)[rows]
     order = np.lexsort((start_ns, queues))
-    rows, queues, start_ns = rows[order], queues[order], start_ns[order]
+    rows = rows[order]
+    queues = queues[order]
+    start_ns = start_ns[order]
     farthest = np.iinfo(np.int64).max - np.maximum(start_ns, 0) - JITTER_NS
     end_ns = start_ns + np.minimum(duration_ns[order], farthest)
     after_launch = _after_launch(table["correlation"].iloc[rows], queues)
@@ -144,12 +146,15 @@ def _after_launch(correlation: pd.Series, queues: IntArray) -> IntArray:
 
 def gaps_ns(table: pd.DataFrame) -> pd.Series:
     """Return the idle time of the queue before each row: <NA> for its first, negative where the row overlaps."""
-    codes, starts = queue_codes(table), table["start_ns"].to_numpy(dtype=np.int64)
+    codes = queue_codes(table)
+    starts = table["start_ns"].to_numpy(dtype=np.int64)
     order = np.lexsort((starts, codes))
-    codes, starts = codes[order], starts[order]
+    codes = codes[order]
+    starts = starts[order]
     ends = starts + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
     running = pd.Series(ends).groupby(codes).cummax().to_numpy()
-    gaps, first = np.zeros(len(table), dtype=np.int64), np.ones(len(table), dtype=bool)
+    gaps = np.zeros(len(table), dtype=np.int64)
+    first = np.ones(len(table), dtype=bool)
     gaps[order[1:]] = starts[1:] - running[:-1]
     first[order[1:]] = codes[1:] != codes[:-1]
     return pd.Series(pd.arrays.IntegerArray(gaps, first), index=table.index)
@@ -187,7 +192,8 @@ IMPOSSIBLE = {
 }
 """Code of a time that no activity can take -> what it is."""
 OVERRUN: Final = "overrun"  # code of a time that runs over the next activities of its stream
-LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
+LONGEST_NS = int(LONGEST_US * 1e3)
+SHORTEST_NS = int(SHORTEST_US * 1e3)
 LEAST_TICKS = (
     10  # steps of the clock that make a duration precise within 5 % (half a step at either end)
 )
@@ -223,10 +229,14 @@ ROWS: Final[dict[str, tuple[Severity, str]]] = {
 
 def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """Return which rows of a dispatch table each code of `ROWS` concerns: a column of bool per code."""
-    damage, linked = impossible(table), table["linked"].to_numpy()
+    damage = impossible(table)
+    linked = table["linked"].to_numpy()
     overrun = overruns(table)
     table = without_overruns(table)
-    first_step_ns = -np.inf if steps.empty else steps["start_ns"].min()
+    if steps.empty:
+        first_step_ns = -np.inf
+    else:
+        first_step_ns = steps["start_ns"].min()
     numbered = table["dispatch_id"].notna()
     again = table.duplicated(["process", "gpu", "dispatch_id"])
     flagged = {
@@ -255,7 +265,8 @@ def check(
     table: pd.DataFrame, steps: pd.DataFrame, flagged: pd.DataFrame | None = None
 ) -> list[Finding]:
     """Return the oddities of a trace, the gravest first; `flagged` is the result of `flags`, if at hand."""
-    flagged = flags(table, steps) if flagged is None else flagged
+    if flagged is None:
+        flagged = flags(table, steps)
     findings = list[Finding]()
     for code, (severity, text) in ROWS.items():
         rows = flagged[code].to_numpy()
@@ -289,7 +300,8 @@ def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
 
 def impossible(table: pd.DataFrame) -> ObjectArray:
     """Return why each row's time is impossible: one of `IMPOSSIBLE`, "" if it is possible."""
-    start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
+    start = table["start_ns"].to_numpy()
+    duration = table["duration_ns"].to_numpy()
     overflows = (duration > 0) & (start > np.iinfo(np.int64).max - np.maximum(duration, 0))
     damaged = (duration > LONGEST_NS) | (duration < SHORTEST_NS) | overflows
     return np.select([duration == 0, duration < 0, damaged], list(IMPOSSIBLE), "").astype(object)

@@ -210,7 +210,10 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
     if table.empty:
         return pd.DataFrame()
     calls = _calls(table)
-    codes = np.arange(len(calls)) if each else _repeats(calls)
+    if each:
+        codes = np.arange(len(calls))
+    else:
+        codes = _repeats(calls)
     repeats = calls.groupby(codes, sort=True)
     first = calls.loc[~pd.Series(codes).duplicated().to_numpy()].reset_index(drop=True)
     duration = calls["duration_us"]
@@ -321,13 +324,15 @@ def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
     defect = np.full(len(calls), "", dtype=object)
     detail = np.full(len(calls), "", dtype=object)
     unknown = (calls["op"].eq(UNKNOWN) & main["grid_x"].isna()).to_numpy()
-    defect[unknown], detail[unknown] = "launch-not-recorded", calls["kernel"][unknown]
+    defect[unknown] = "launch-not-recorded"
+    detail[unknown] = calls["kernel"][unknown]
     flags = calls["flags"].astype(str).str.split(";")
     for code in reversed([*IMPOSSIBLE, OVERRUN]):
         rows = flags.map(lambda codes_of_call, code=code: code in codes_of_call).to_numpy(
             dtype=bool
         )
-        defect[rows], detail[rows] = code, ""
+        defect[rows] = code
+        detail[rows] = ""
     return calls.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 
 

@@ -416,13 +416,17 @@ def roofline_s(setting: Setting) -> float:
         prompts = 0.0
     else:
         prompts = 2.0 * model.active_parameters * together * setting.input_len / rate
-    rounds = 1.0 if serving else setting.num_prompts / together
+    rounds = 1.0
+    if not serving:
+        rounds = setting.num_prompts / together
     return rounds * (setting.output_len * max(reading, computing) + prompts)
 
 
 def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = inference_memory(setting)
-    unit = "tok/s" if setting.kind == "throughput" else "s"
+    unit = "s"
+    if setting.kind == "throughput":
+        unit = "tok/s"
     tokens = setting.input_len + setting.output_len  # of one sequence, which must have room
     needed = memory.needed(tokens)
     if needed > memory.available:
@@ -445,7 +449,8 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         graphed = sum(step_parts(replace(setting, eager=False), schedule, sources).values())
         common["eager"] = EAGER * (1.0 - graphed / sum(steps.values()))
     notes += setting.model.remarks
-    if widened := setting.widened:
+    widened = setting.widened
+    if widened:
         formats = " and ".join(widened)
         text = (
             f"{setting.gpu.name} has no units for {formats}: weights are read in it and widened "
@@ -468,7 +473,10 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     )
     limits, made, *ends = _quantiles(draws, rows, release, level, per_step, prompt_rows + per_step)
     seconds = float(limits[0])
-    requests = setting.batch if setting.kind == "inference" else setting.num_prompts
+    if setting.kind == "inference":
+        requests = setting.batch
+    else:
+        requests = setting.num_prompts
     details = {
         "sequences_at_once": min(schedule.most * setting.dp, requests),
         "tokens_per_second": requests * setting.output_len / seconds,
@@ -693,7 +701,10 @@ def _does_not_fit(
     missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int
 ) -> Remark:
     """Return by how much it exceeds memory, and what would fit; ``largest_step`` if it runs in steps of tokens."""
-    ways = [f"tp ≥ {needed_tp}"] if needed_tp else []
+    if needed_tp:
+        ways = [f"tp ≥ {needed_tp}"]
+    else:
+        ways = []
     if largest_batch:
         ways += [f"a batch of at most {largest_batch:,}"]
     else:
@@ -750,7 +761,10 @@ def _distance(
         )
         notes.append(remark("other-model", text, release=release.name, models=release.models))
     if _is_other(setting, release):
-        distances["model"] = OTHER_MIXTURE if setting.model.experts else OTHER_MODEL
+        if setting.model.experts:
+            distances["model"] = OTHER_MIXTURE
+        else:
+            distances["model"] = OTHER_MODEL
     if not release.name:
         distances["release"] = OTHER_RELEASE
     if setting.gpu.measured_name != (release.gpu or "MI300X"):
@@ -854,7 +868,9 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
     computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
     # something is always under way
-    overlapped = max(computed + sent - max(plan.end), 0.0) if sent else 0.0
+    overlapped = 0.0
+    if sent:
+        overlapped = max(computed + sent - max(plan.end), 0.0)
     details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
     in_order = course(layers, times, plan)
     spans = _rank_course(setting.model, in_order)

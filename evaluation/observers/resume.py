@@ -83,7 +83,10 @@ class KeptFits(Observer):
 
     def after(self, outcomes: Sequence[Outcome], course: Course) -> None:
         """Write fits to the file, which the first ones begin; where they cannot be, a DataError says why."""
-        lines = [] if self._begun else [self._of]
+        if self._begun:
+            lines = []
+        else:
+            lines = [self._of]
         for outcome in outcomes:
             line = msgspec.json.encode(
                 _Fit(
@@ -143,7 +146,8 @@ class KeptFits(Observer):
                 f"does not hold the fits of a training: {_HINT}", source=str(self.path)
             ) from error
         ours = msgspec.json.decode(self._of, type=dict[str, str])
-        if changed := [name for name in ours if ours[name] != theirs.get(name)]:
+        changed = [name for name in ours if ours[name] != theirs.get(name)]
+        if changed:
             what = " and of other ".join(changed)
             problem = (
                 f"is of other {what}: give the same command, or train without resume, from the "

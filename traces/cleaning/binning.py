@@ -18,7 +18,8 @@ from ...errors import DataError, ParameterError
 
 MARGINS: Final = ((25.0, 0.05), (50.0, 0.05), (200.0, 0.02), (1000.0, 0.02))
 """Time from which a margin holds, in microseconds, and the margin, as published."""
-EACH_OTHER, MIDDLE = "each-other", "middle"
+EACH_OTHER = "each-other"
+MIDDLE = "middle"
 """What the times of a bin lie within the margin of: each other, as published, or its middle, a bin twice as wide."""
 
 
@@ -90,13 +91,15 @@ def golden_runs(
         )
     if rank < 1:
         raise ParameterError("bin_rank", f"must be 1 (the fullest bin) or more, got {rank}")
-    ratio, fuller = bin_ratio(margin, within), np.zeros(len(times), dtype=np.bool_)
+    ratio = bin_ratio(margin, within)
+    fuller = np.zeros(len(times), dtype=np.bool_)
     for _ in range(rank):
         if fuller.all():
             raise DataError(f"no run is left for bin {rank}: fuller ones hold all {len(times)}")
         lower, upper = fullest_bin(times[~fuller], ratio)
         kept = ~fuller & (times >= lower) & (times <= upper)
-        before, fuller = fuller, fuller | kept
+        before = fuller
+        fuller = fuller | kept
     # pyrefly: ignore[unbound-name]  rank is at least 1
     return GoldenRuns(kept, lower, upper, margin, before, ratio)
 
@@ -130,14 +133,17 @@ def fullest_bins(
     if ratio == np.inf:
         return np.zeros(len(weights)), np.full(len(weights), np.inf)
     ordered = np.sort(times)
-    low, high = np.r_[ordered / ratio, ordered], np.r_[ordered, ordered * ratio]
+    low = np.r_[ordered / ratio, ordered]
+    high = np.r_[ordered, ordered * ratio]
     order = np.argsort(low, kind="stable")
-    low, high = low[order], high[order]
+    low = low[order]
+    high = high[order]
     weighed = np.cumsum(weights[:, np.argsort(times, kind="stable")], axis=1)
     reached = np.pad(weighed, ((0, 0), (1, 0)))
     until = np.searchsorted(ordered, high, side="right")
     count = reached[:, until] - reached[:, np.searchsorted(ordered, low)]
-    fullest_count, fullest = count.max(axis=1, keepdims=True), count.argmax(axis=1)[:, None]
+    fullest_count = count.max(axis=1, keepdims=True)
+    fullest = count.argmax(axis=1)[:, None]
     # no more than a quarter below, so that a few runs spread out are not all as full as each other
     short = count < fullest_count - np.minimum(np.sqrt(2 * fullest_count), fullest_count / 4)
     # no bin slides over a gap wider than itself

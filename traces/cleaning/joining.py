@@ -153,7 +153,10 @@ def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None =
     Raises DataError: there are no kernels; two runs, or a run and the full one, launch the kernel
     of a place differently, or a run has a kernel more often than the full list.
     """
-    every = every_place(runs) if runs else pd.DataFrame()
+    if runs:
+        every = every_place(runs)
+    else:
+        every = pd.DataFrame()
     if every.empty:
         raise DataError(
             "no kernels to put together: give runs of one program that each profile some"
@@ -182,11 +185,13 @@ def _counts(table: pd.DataFrame, keys: list[str]) -> pd.Series:
 def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of the full list that every run lacks."""
     if "start_ns" in full:
-        keys, places = list(PLACE[:-1]), places_of(full).assign(run="the full list")
+        keys = list(PLACE[:-1])
+        places = places_of(full).assign(run="the full list")
         check_launches(pd.concat([places, every], ignore_index=True))
         wanted = _counts(places, keys)
     else:
-        keys, wanted = ["name"], full.groupby("name", sort=False).size()
+        keys = ["name"]
+        wanted = full.groupby("name", sort=False).size()
     if keys == ["name"] and len(every[["rank", "device_number"]].drop_duplicates()) > 1:
         raise DataError(
             "a list of names says nothing of several GPUs: give the trace of a full run instead"
@@ -194,7 +199,10 @@ def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     covered = _counts(every, keys)
     extra = covered[covered > wanted.reindex(covered.index).fillna(0)]
     if len(extra):
-        name = extra.index[0] if keys == ["name"] else extra.index[0][-1]
+        if keys == ["name"]:
+            name = extra.index[0]
+        else:
+            name = extra.index[0][-1]
         has = int(wanted.reindex(extra.index).fillna(0).iloc[0])
         raise DataError(
             f"kernel {name!r} runs {int(extra.iloc[0])} times, but {has} times in the full list"
@@ -289,10 +297,12 @@ def _differences(
         several = recorded > 1
         median_cv = max_cv = np.nan
         if several.any():
-            deviation, average = np.sqrt(variance[name][several]), np.abs(mean[name][several])
+            deviation = np.sqrt(variance[name][several])
+            average = np.abs(mean[name][several])
             with np.errstate(divide="ignore", invalid="ignore"):
                 cv = np.where(deviation == 0.0, 0.0, deviation / average)
-            median_cv, max_cv = float(np.median(cv)), float(np.max(cv))
+            median_cv = float(np.median(cv))
+            max_cv = float(np.max(cv))
         rows.append(
             {
                 "counter": name.removeprefix(COUNTER),

@@ -147,7 +147,8 @@ def clean(
     for code in IMPOSSIBLE:
         verdict.remove(damage == code, code)
     chosen = _steps(dispatches, steps, options, verdict)
-    repeats, resolution = repeat_codes(dispatches), resolutions_ns(dispatches)
+    repeats = repeat_codes(dispatches)
+    resolution = resolutions_ns(dispatches)
     if options.warm_up:
         unsettled = _warm_up(dispatches, repeats, resolution, verdict)
     else:
@@ -180,7 +181,8 @@ def _steps(
     dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions, verdict: _Verdict
 ) -> pd.DataFrame:
     """Choose the steps of every run; return them."""
-    runs, of_steps = runs_of(dispatches), runs_of(steps)
+    runs = runs_of(dispatches)
+    of_steps = runs_of(steps)
     parts = []
     for run in np.unique(runs):
         of_run_rows = np.flatnonzero(runs == run)
@@ -239,7 +241,8 @@ def _outliers(
     verdict.limit_us[outlier] = filtered.limit[filtered.removed] / 1e3
     verdict.remove(outlier, OUTLIER)
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
-    if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
+    twofold = int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum())
+    if twofold:
         text = (
             f"{counted(twofold, 'kernel loses', 'kernels lose')} over {100 * _MANY:.0f} % of the "
             "repeats as outliers: "
@@ -256,7 +259,8 @@ def _outliers(
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
         most = np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])
-        worst, share = str(dispatches["name"].iloc[most]), float(share)
+        worst = str(dispatches["name"].iloc[most])
+        share = float(share)
         text = f"outliers take {100 * share:.0f} % of the time, {worst[:60]} most of it: look at it"
         verdict.notes.append(
             remark(
@@ -369,13 +373,15 @@ class CleanedTraces:
             tables = joined.dispatches
         steps = pool([traces[label].steps for label in tables])
         cleaned = clean(pool(list(tables.values())), steps, options)
-        parts, remarks = [], list[Remark]()
+        parts = []
+        remarks = list[Remark]()
         for number, label in enumerate(tables):
             of_run = cleaned.dispatches[cleaned.dispatches[OF_RUN] == number]
             table = of_run.drop(columns=OF_RUN).reset_index(drop=True)
             if table.empty:
                 continue
-            campaign, ranges = (campaigns or {}).get(label, ""), traces[label].ranges
+            campaign = (campaigns or {}).get(label, "")
+            ranges = traces[label].ranges
             if rule is None:
                 parts.append(
                     measurements(
@@ -397,7 +403,8 @@ class CleanedTraces:
                     ranges=ranges,
                 )
             )
-            if count := len(matching(ranges, rule)):
+            count = len(matching(ranges, rule))
+            if count:
                 of = f"{count} of {len(ranges)}"
                 text = f"{label}: cut by the user's ranges that {rule} matches, {of}"
                 counts = {"matched": count, "ranges": len(ranges)}
@@ -422,7 +429,9 @@ class CleanedTraces:
             remarks += joined.notes
         doubts = list[Remark]()
         for label, trace in traces.items():
-            named = label if len(traces) > 1 else ""
+            named = ""
+            if len(traces) > 1:
+                named = label
             doubts += doubts_of(trace, named).remarks
         if coverage is not None:  # which says it
             doubts = [one for one in doubts if one.values["finding"].code != "dropped-dispatches"]

@@ -121,7 +121,8 @@ def spread_report(
     in_time = np.lexsort((table["start_ns"].to_numpy(), runs))
     in_time = in_time[kept[in_time]]
     series = series_codes(table, repeats)
-    values, groups = duration_us[in_time], repeats[in_time]
+    values = duration_us[in_time]
+    groups = repeats[in_time]
     intervals = repeat_intervals(
         values,
         groups,

@@ -26,8 +26,12 @@ FEWEST = 5  # steps from which the first and the last are left out whatever they
 COMPLETE = 0.9  # share of the usual number of activities from which a step is whole
 STABLE = "stable"
 ALL = "all"
-OUTSIDE, FIRST, LAST, PARTIAL = "outside-steps", "first-step", "last-step", "partial-step"
-OUTLIER, NOT_ASKED = "outlying-step", "step-not-asked-for"
+OUTSIDE = "outside-steps"
+FIRST = "first-step"
+LAST = "last-step"
+PARTIAL = "partial-step"
+OUTLIER = "outlying-step"
+NOT_ASKED = "step-not-asked-for"
 _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
 
 
@@ -79,7 +83,10 @@ def select_steps(
         return StepSelection(table, keep_all, (note,))
     if rule == ALL:
         return StepSelection(table, keep_all, _notes(table, rule))
-    reason = _stable(table, threshold) if wanted is None else _range(table, wanted, rule)
+    if wanted is None:
+        reason = _stable(table, threshold)
+    else:
+        reason = _range(table, wanted, rule)
     table = table.assign(reason=reason)
     of_step = dict(zip(table["step"], table["reason"], strict=True))
     number = dispatches["step"].astype("Int64")
@@ -92,9 +99,11 @@ def step_range(rule: str) -> tuple[int, int] | None:
     if rule in (STABLE, ALL):
         return None
     match = _RANGE.fullmatch(rule.strip())
-    first, last = 1, 0
+    first = 1
+    last = 0
     if match:
-        first, last = int(match[1] or 0), int(match[2] or 10**9)
+        first = int(match[1] or 0)
+        last = int(match[2] or 10**9)
     if first > last:
         raise ParameterError("steps", f"must be stable, all or A:B, got {rule!r}: write e.g. 10:60")
     return first, last
@@ -104,7 +113,8 @@ def _summary(dispatches: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """Return the steps that have activities, in the order of the profiler."""
     inside = dispatches[dispatches["step"].notna()]
     numbers = inside["step"].astype(np.int64)
-    starts, ends = inside["start_ns"], inside["start_ns"] + inside["duration_ns"].clip(lower=0)
+    starts = inside["start_ns"]
+    ends = inside["start_ns"] + inside["duration_ns"].clip(lower=0)
     span = ends.groupby(numbers).max() - starts.groupby(numbers).min()
     count = numbers.groupby(numbers).size()
     order = [step for step in dict.fromkeys(steps["step"].tolist()) if step in count.index]
@@ -121,7 +131,8 @@ def _summary(dispatches: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 def _stable(table: pd.DataFrame, threshold: float) -> ObjectArray:
     reason = np.full(len(table), "", dtype=object)
     if len(table) >= FEWEST:
-        reason[0], reason[-1] = FIRST, LAST
+        reason[0] = FIRST
+        reason[-1] = LAST
     whole = reason == ""
     count = table["activities"].to_numpy(dtype=np.float64)
     if whole.any():
@@ -137,7 +148,9 @@ def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> ObjectArr
     number = table["step"].to_numpy()
     inside = (number >= wanted[0]) & (number <= wanted[1])
     if not inside.any():
-        have = f"{number.min()} to {number.max()}" if len(number) else "none with activities"
+        have = "none with activities"
+        if len(number):
+            have = f"{number.min()} to {number.max()}"
         raise ParameterError("steps", f"{rule}: the run has no such step: it has {have}")
     return np.where(inside, "", NOT_ASKED).astype(object)
 
