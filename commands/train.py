@@ -76,8 +76,9 @@ def command(
             trained = train(*data, target=target, **settings)
     if out is not None:
         trained.save(out)
-    runs = trained
-    if not isinstance(trained, Runs):
+    if isinstance(trained, Runs):
+        runs = trained
+    else:
         runs = {"": trained}
     needs = {}
     if need is not None:

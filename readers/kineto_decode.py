@@ -259,9 +259,8 @@ class _Group:
     ) -> None:
         self._threads = threads
         self._words = words
-        if shape is None:
-            self._decoder = None
-        else:
+        self._decoder: Forgiving[Any] | None = None
+        if shape is not None:
             self._decoder = Forgiving(shape)
         self._absent: dict[str, Any] = {}
         if shape is not None:

@@ -255,7 +255,7 @@ class _Spill:
         places = np.concatenate([bucket.places for bucket in buckets])
         whole = pd.concat([bucket.frame for bucket in buckets], ignore_index=True)
         whole = whole.iloc[places.argsort()]
-        empty = {}
+        empty: dict[str, float | str] = {}
         for name in self._numeric.keys() - {*whole}:
             if self._numeric[name]:
                 empty[name] = math.nan

@@ -210,8 +210,9 @@ def _run_of(report: Mapping[str, Any]) -> Run:
     name = ""
     for key in ("collective", "test", "name", "command", "argv", "args"):
         value = stated.get(key)
-        words = value
-        if not isinstance(value, list):
+        if isinstance(value, list):
+            words = value
+        else:
             words = [value]
         for word in words[:100]:
             if isinstance(word, str) and not name:
