@@ -175,7 +175,10 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
             shown.append(part)
         elif isinstance(part, Table):
-            fitting, needed = _fitting(part, room - bool(part.title), console)
+            spare = _SPARE
+            if any(isinstance(one, Table) for one in shown):
+                spare = 0
+            fitting, needed = _fitting(part, room - bool(part.title), spare, console)
             if fitting is None and place < len(opening) and part.rows:  # of the answer itself
                 fitting = replace(part, shown=min(3, len(part.rows)), rest=None)
                 needed = _lines(Document(opening=[fitting]), console)
@@ -207,10 +210,10 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     return replace(document, opening=shown, sections=[], closing=[Lines(said)])
 
 
-def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, int]:
+def _fitting(table: Table, room: int, spare: int, console: Console) -> tuple[Table | None, int]:
     """Return a table with as many rows as fit, three at least, and its lines; else None, and 0.
 
-    One that is whole with `_SPARE` lines more is not cut.
+    One that is whole with so many ``spare`` lines more is not cut.
     """
     most_rows = min(len(table.rows), table.shown or len(table.rows))
     least = min(3, len(table.rows))
@@ -223,7 +226,7 @@ def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, i
 
     if most_rows and most_rows == len(table.rows) and room >= least:
         whole, lines = cut(most_rows)
-        if lines <= room + _SPARE:
+        if lines <= room + spare:
             return whole, lines
     count = min(most_rows, max(room, 3))  # a row takes a line at least
     while 0 < least <= min(count, room):

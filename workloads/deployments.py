@@ -430,7 +430,8 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                 divisors.add(n)
     sizes = sorted(divisors)
     why: FlopcastError | None = None
-    refused = list[tuple[float, FlopcastError]]()  # by the GiB that a cut lacks
+    # by whether answers lack memory, or prompts alone, and by the GiB that a cut lacks
+    refused = list[tuple[bool, float, FlopcastError]]()
     yielded = False
     for model, dtype in _formats(question, gpu):
         for size in sizes:
@@ -464,24 +465,27 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                         memory.needed(question.input_len + question.output_len) - memory.available
                     )
                     text = f"{math.ceil(lacks):,} GiB are missing on {_cut_in_words(setting)}"
-                    refused.append((lacks, DataError(text)))
+                    refused.append((True, lacks, DataError(text)))
                     continue
                 if beside and (lacks := _lacking_of_prompts(asked, beside, node)):
                     text = f"{math.ceil(lacks):,} GiB are missing on {_each(beside)} for prompts"
                     refusal = ParameterError("prefill_gpus", f"must hold the weights: {text}")
-                    refused.append((lacks, refusal))
+                    refused.append((False, lacks, refusal))
                     continue
                 yielded = True
                 for engine in engines:
                     yield _Instance(setting, engine, memory, beside)
+    if yielded or not engines:
+        return
+    reasons = []
     if refused:
-        _, why = min(refused, key=lambda cut: cut[0])
-    if not yielded and engines:
-        text = (
-            f"{gpu.name} has no way to serve it: "
-            f"{why or 'none of the ways to cut it that were asked for'}"
-        )
-        notes.append(remark("no-way", text, gpu=gpu.name))
+        *_, nearest_cut = min(refused, key=lambda cut: cut[:2])
+        reasons.append(str(nearest_cut))
+    if why is not None:
+        reasons.append(str(why))
+    reason = "; ".join(reasons) or "none of the ways to cut it that were asked for"
+    text = f"{gpu.name} has no way to serve it: {reason}"
+    notes.append(remark("no-way", text, gpu=gpu.name))
 
 
 def _cut_in_words(setting: Setting) -> str:

@@ -147,11 +147,11 @@ def test_configurations_of_many_families_have_their_published_weights(
     [
         (
             {"model_type": "foo", "rope_theta": 1e4},
-            "its model_type 'foo' is not known: read as a transformer like Llama",
+            "its model_type 'foo' is unknown: read as a transformer like Llama",
         ),
         (
             {"model_type": "foo", "my_new_block": "mamba7", "use_other_block": False},
-            "its model_type 'foo' is not known: read as a transformer like Llama, without looking at my_new_block",
+            "its model_type 'foo' is unknown: read as a transformer like Llama, without looking at my_new_block",
         ),
         ({"model_type": None}, "it states no model_type: read as a transformer like Llama"),
         ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, ""),
