@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError, ParameterError
 from ..features.matrix import Dataset
@@ -22,6 +21,7 @@ from ..table.measurements import quantity
 from .campaigns import Campaigns
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .law_comparison import Explanation, compare_laws, group_quantile, scatter_test, slope_test
+from .ties import holm
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
 
 
@@ -387,8 +387,8 @@ def adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Ve
             if isinstance(one := one_class[law], Evidence)
         ]
         if tested:
-            size = multipletests([one.size_p for _, one in tested], method="holm")[1]
-            scatter = multipletests([one.scatter_p for _, one in tested], method="holm")[1]
+            size = holm([one.size_p for _, one in tested])
+            scatter = holm([one.scatter_p for _, one in tested])
             for (i, one), p, q in zip(tested, size, scatter, strict=True):
                 adjusted[i][law] = replace(one, size_p=float(p), scatter_p=float(q))
     return adjusted

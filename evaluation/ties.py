@@ -23,9 +23,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from ..arrays import BoolArray, FloatArray
 
@@ -151,8 +150,27 @@ def tied_with_best(losses: FloatArray, code: NDArray[np.intp], *, logs: bool = T
     code = joined(code, MOST_UNITS)
     means = sums_of(losses, code) / np.bincount(code)[:, None]
     values = p_values(means[:, others], means[:, [best]], logs=logs, tests=len(others))
-    tied[others] = ~multipletests(values, alpha=LEVEL, method="holm")[0]
+    tied[others] = holm(values) > LEVEL
     return tied
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Return p-values adjusted for their number, (n,), in the order in which they are given.
+
+    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6(2), 1979: the smallest counts n times, the next n - 1 times, and none is below one
+    before it. These are the values of statsmodels' ``multipletests``, which searches the whole
+    process for garbage at each call: with two million objects that takes a second.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(given, kind="stable")
+    times = np.arange(len(given), 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(given[order] * times), 1.0)
+    return adjusted
 
 
 def p_value_of_pair(first: FloatArray, second: FloatArray, less: bool, level: float) -> float:

@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 import flopcast as fc
 from flopcast.evaluation.ties import (
     MOST_UNITS,
     SIGNED_RANK,
     STUDENT,
+    holm,
     joined,
     p_values,
     rule_of_units,
@@ -153,3 +155,11 @@ def test_least_squares_of_all_columns_is_told_from_a_line_on_the_embedded_measur
     tied = grouped["selected"]["tied"]
     assert "affine" in tied
     assert "OLS" not in tied
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 50])
+def test_adjusted_values_are_those_of_statsmodels(n: int) -> None:
+    values = np.random.default_rng(n).uniform(0, 0.3, n).round(2)  # with ties
+    rejected, adjusted, *_ = multipletests(values, alpha=0.05, method="holm")
+    np.testing.assert_allclose(holm(values), adjusted, rtol=1e-12)
+    assert (holm(values) <= 0.05).tolist() == rejected.tolist()
