@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from flopcast.errors import DataError, check_level
+from flopcast.errors import DataError, ParameterError, check_level
 from flopcast.evaluation.metrics import (
     THRESHOLDS,
     ape,
@@ -111,7 +111,7 @@ def test_a_level_lies_between_0_and_1(level: float) -> None:
         check_level(level)
 
 
-def test_a_level_may_be_held_to_a_narrower_range() -> None:
-    check_level(0.005, 0.005, 0.995)
-    with pytest.raises(DataError, match=r"0.005.*0.995.*0.999"):
-        check_level(0.999, 0.005, 0.995)
+def test_a_level_lies_where_intervals_can_be_calibrated() -> None:
+    check_level(0.005)
+    with pytest.raises(ParameterError, match=r"0.005.*0.995.*0.999"):
+        check_level(0.999)
