@@ -358,8 +358,8 @@ class ServingModel:
             shares[time] = np.where(over, spread / wide, 1.0)
             tuned = stacked | owned | (asked == TUNINGS[0])
             longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
-        if self._owned.any():
-            values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, user_gpu)
+            if self._owned.any():
+                values[time] = self._between(time, rows, values[time], near, user_gpu)
         # own runs say themselves how long prompts take
         busy = np.where(owned, 1.0, SATURATED) * prompts
         left = _left_of_prompts(rows, busy, values["tpot_ms"])
@@ -659,21 +659,20 @@ class ServingModel:
 
     def _between(
         self,
+        time: str,
         rows: pd.DataFrame,
-        here: Points,
-        tpot: FloatArray,
+        values: FloatArray,
         near: FloatArray,
         user_gpu: GPU | None,
     ) -> FloatArray:
-        """Return times per token, kept in the bounds of the user's runs of the setting with fewer and more requests.
+        """Return a time, kept in the bounds of the user's runs of the setting with fewer and more requests.
 
-        Between two runs that are slower by one factor the process draws back to its mean, and may
-        say that more requests are served faster. If the run with more requests takes longer, no
-        answer takes longer than it, or less than the run with fewer; less than that only where the
-        law times the lesser of their factors on it is less. Beyond the run with the most requests
-        no answer takes less than it, in the same way.
+        Between two runs that are slower than others the process draws back to its mean, and may say
+        that more requests are served faster. If the run with more requests takes longer, no answer
+        takes longer than it, or less than the run with fewer. Beyond the run with the most requests
+        no answer takes less than it.
         """
-        measured = (near >= MATCHED) & (self.fits["tpot_ms"].weights[self._owned] != 0)
+        measured = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
         users = as_numbers(rows, "concurrency")
         apart = (
             as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]
@@ -682,28 +681,26 @@ class ServingModel:
             axis=1
         )  # itself where it was measured
         more = users + np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
-        times, law = tpot.copy(), summed(here, self.fits["tpot_ms"], "tpot_ms")[0]
+        times = values.copy()
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
         if len(at):
-            sides = [self._of_runs(rows.iloc[at], side[at], user_gpu) for side in (fewer, more)]
-            (low, law_low), (high, law_high) = sides
-            least = np.minimum(low, law[at] + np.minimum(low - law_low, high - law_high))
-            times[at] = np.where(low < high, np.clip(tpot[at], *np.exp([least, high])), tpot[at])
+            low = self._of_runs(time, rows.iloc[at], fewer[at], user_gpu)
+            high = self._of_runs(time, rows.iloc[at], more[at], user_gpu)
+            times[at] = np.where(low < high, np.clip(values[at], low, high), values[at])
         at = np.flatnonzero(np.isfinite(fewer) & np.isinf(more))
         if len(at):
-            low, law_low = self._of_runs(rows.iloc[at], fewer[at], user_gpu)
-            times[at] = np.maximum(tpot[at], np.exp(np.minimum(low, law[at] + low - law_low)))
+            low = self._of_runs(time, rows.iloc[at], fewer[at], user_gpu)
+            times[at] = np.maximum(values[at], low)
         return times
 
     def _of_runs(
-        self, rows: pd.DataFrame, users: FloatArray, user_gpu: GPU | None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithms of times per token with ``users`` requests under way, and those of the law."""
+        self, time: str, rows: pd.DataFrame, users: FloatArray, user_gpu: GPU | None
+    ) -> FloatArray:
+        """Return a time with ``users`` requests under way, ms."""
         asked = rows.assign(concurrency=users).reset_index(drop=True)
         points = points_of(asked, user_gpu, self.slower)
         whole = np.tile([1.0, 0.0], (len(asked), 1))
-        law = summed(points, self.fits["tpot_ms"], "tpot_ms")[0]
-        return self._logs(asked, points, "tpot_ms", whole), law
+        return np.exp(self._logs(asked, points, time, whole))
 
     def _most(self, here: Points, of: BoolArray, time: str) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""

@@ -63,3 +63,17 @@ def test_what_no_forecast_takes_is_refused_by_its_name(given: dict[str, str]) ->
     (name,) = given.values()
     with pytest.raises(FlopcastError, match=name):
         calibrate(table)
+
+
+@pytest.mark.parametrize("factors", [(2.5, 1.5), (1.5, 1.5)])
+def test_between_own_runs_more_requests_are_served_no_sooner(factors: tuple[float, float]) -> None:
+    ends = asked({"concurrency": 1}, {"concurrency": 64})
+    tuned = shipped().served(ends)
+    slow = {time: getattr(tuned, time) * np.array(factors) for time in TIMES}
+    own = shipped().calibrated(ends.assign(**slow))
+    loads = [1, 2, 4, 8, 16, 32, 64, 96]
+    answers = own.served(asked(*[{"concurrency": many} for many in loads]))
+    for time in TIMES:
+        times = getattr(answers, time)
+        assert (np.diff(times) > -1e-6 * times[1:]).all()
+        assert times[[0, 6]] == pytest.approx(slow[time], rel=0.05)
