@@ -446,7 +446,7 @@ def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
 
 
 def _stored(files: Sequence[Path]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of temporary files, once what the survey took is given back: threads take memory of their own."""
+    """Yield the rows of temporary files, once what the survey took is given back: threads take memory too."""
     release_memory()
     yield from map(pd.read_feather, files)
 

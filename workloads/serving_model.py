@@ -215,7 +215,7 @@ class Fit:
     # by `Points.stacks`: how much longer own runs of a stack took, in parts of what stock engines
     # take longer (0: as tuned), and its standard deviation
     stacks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # by the place of an own run, the deviation of the logarithms of repeats of its setting
+    # by the place of a run, the deviation of the logarithms of repeats of its setting
     repeats: Mapping[str, float] = field(default_factory=dict)
     across: float = 1.0  # what covariances between GPUs of unlike vendors are multiplied by
 
@@ -247,7 +247,7 @@ class Served:
     # what physics allows at least, ms; 0 where a peak is unknown; shape (n_settings,)
     ttft_least: FloatArray | float = 0.0
     tpot_least: FloatArray | float = 0.0
-    # of own runs that are carried over: `Law.beneath` and `Law.beneath_share`; shape (n_settings,)
+    # of runs that are carried over: `Law.beneath` and `Law.beneath_share`; shape (n_settings,)
     ttft_beneath: FloatArray | float = -np.inf
     tpot_beneath: FloatArray | float = -np.inf
     ttft_beneath_share: FloatArray | float = 1.0
@@ -352,7 +352,7 @@ class ServingModel:
             over = stacked & ~owned & ~of_model
             wide = np.where(over, carried, spread)
             rests[time] = replace(rests[time], spread=wide)
-            # where own runs took longer than tuned ones, no other setting is sooner than tuned
+            # where the runs took longer than tuned ones, no other setting is sooner than tuned
             later, _ = self._factors(self.fits[time], rows, here.stacks)
             beneath[time] = np.where(over, -np.maximum(later, 0.0), -np.inf)
             shares[time] = np.where(over, spread / wide, 1.0)
@@ -360,7 +360,7 @@ class ServingModel:
             longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
             if self._owned.any():
                 values[time] = self._between(time, rows, values[time], near, user_gpu)
-        # own runs say themselves how long prompts take
+        # the runs say themselves how long prompts take
         busy = np.where(owned, 1.0, SATURATED) * prompts
         left = _left_of_prompts(rows, busy, values["tpot_ms"])
         values["ttft_ms"] = np.fmax(values["ttft_ms"], left)
