@@ -732,17 +732,17 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         weights = pd.Series(ends[:, 0] / total)
         sources = {}
         grouped = (weights * np.where(alike, common, sigmas)).groupby([alike, group])
-        for (same, of), sigma in grouped.agg(lambda of: of.sum(skipna=False)).items():
-            sources[f"{same} {of}"] = float(sigma)
+        for (is_same, of), sigma in grouped.agg(lambda of: of.sum(skipna=False)).items():
+            sources[_source_of_group(is_same, of)] = float(sigma)
         sources[_FACTOR] = float((weights * np.where(alike, apart, 0.0)).sum(skipna=False))
         deviations = ndtri((1 + side["level"].iloc[0]) / 2)
         spread = math.exp(math.hypot(*sources.values()) * deviations)
         values.append([(total, total / spread, total * spread), *map(tuple, ends.tolist())])
         estimates = [Estimate(total, sources)]
         for place, value in enumerate(ends[:, 0]):
-            sigma_of = {"True": float(sigmas[place])}
+            sigma_of = {_ROW: float(sigmas[place])}
             if alike.iloc[place]:
-                sigma_of = {"True": float(common[place]), _FACTOR: float(apart[place])}
+                sigma_of = {_ROW: float(common[place]), _FACTOR: float(apart[place])}
             estimates.append(Estimate(value, sigma_of))
         each.append(estimates)
     targets = [" and ".join(dict.fromkeys(side["target"].astype(str))) for side in sides]
@@ -750,9 +750,17 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     if targets[0] != targets[1]:
         titles[0] = f"{titles[0]}, {targets[0]} → {targets[1]}"
     unit = quantity(metrics[0]).suffix
-    common = frozenset(f"True {of}" for of in group)
-    shared = [common, *(frozenset(["True"] if same else []) for same in alike)]
+    shared = [frozenset(_source_of_group(True, of) for of in group)]
+    for is_same in alike:
+        shared.append(frozenset([_ROW] if is_same else []))
     return [(what, unit, *rest) for what, *rest in zip(titles, *values, *each, shared, strict=True)]
+
+
+def _source_of_group(is_same: bool, group: str) -> str:
+    """Name what makes the rows of a group uncertain: those that both sides answer alike, or the others."""
+    if is_same:
+        return f"rows answered alike of {group}"
+    return f"other rows of {group}"
 
 
 def _sigmas(side: pd.DataFrame, names: Mapping[str, str]) -> FloatArray:
@@ -776,6 +784,7 @@ def _differ_by_a_factor(first: pd.Series, second: pd.Series, alike: pd.Series) -
 
 
 _FACTOR: Final = "factor"  # the error of a factor that one side has beside the other
+_ROW: Final = "the row"  # what makes one row uncertain
 _LEAST_TIMES: Final = 3  # different times whose ratio is no accident
 
 
