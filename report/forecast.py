@@ -21,7 +21,19 @@ from ..workloads.forecasting import Forecast
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.quantities import Prices
 from ..workloads.releases import Release
-from ..workloads.serving_model import BASES, TIMES, TWO_RUNS, ServingModel
+from ..workloads.serving_model import (
+    KNOWN,
+    NEW_COMBINATION,
+    NEW_ENGINE,
+    NEW_GPU,
+    NEW_MODEL,
+    NEW_RELEASE,
+    NEW_SETTING,
+    NEW_VENDOR,
+    TIMES,
+    TWO_RUNS,
+    ServingModel,
+)
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score, turning_point
 from .document import (
@@ -458,20 +470,42 @@ def release_document(
     )
 
 
+_LEFT_OUT: Final[Mapping[str, tuple[str, str]]] = {
+    "known setting": (KNOWN, "one run"),
+    "new setting": (NEW_SETTING, "a model × GPU × engine × format, cut so over the GPUs"),
+    "newer release": (NEW_RELEASE, "all later releases"),
+    "newer release on AMD's GPUs": (
+        f"AMD: {NEW_RELEASE}",
+        "nights of one engine more than 30 days apart",
+    ),
+    "new model, two runs of the setting": (TWO_RUNS, "a model, but for two runs"),
+    "new model": (NEW_MODEL, "a model"),
+    "new GPU": (NEW_GPU, "a GPU"),
+    "new engine": (NEW_ENGINE, "an engine"),
+    "new combination": (NEW_COMBINATION, "all that share two of model, GPU, engine and format"),
+    "new vendor": (NEW_VENDOR, "a vendor"),
+}
+"""By row of the table of widths, the least new first: the name of `Fit.spreads`, and what was left out."""
+
+
 def learnt_document(model: ServingModel) -> Document:
     """Return the document of a serving model: how wide its answers are, by the data they rest on."""
     body = []
-    for basis in (*BASES, TWO_RUNS):
-        widths = (model.fits[time].spreads[basis][0] for time in TIMES)
-        factors = [f"{math.exp(NINETY_PERCENT * width):.2f}" for width in widths]
-        body.append((basis, *factors))
-    body[-1] = ("new model, two runs of the setting", *body[-1][1:])
+    spreads_of = {time: model.fits[time].spreads for time in TIMES}
+    for name, (basis, left_out) in _LEFT_OUT.items():
+        if any(basis not in spreads for spreads in spreads_of.values()):
+            continue
+        factors = []
+        for spreads in spreads_of.values():
+            factors.append(f"{math.exp(NINETY_PERCENT * spreads[basis][0]):.2f}")
+        body.append((name, *factors, left_out))
     table = Table(
-        columns("rests on", numbers=["per token", "first token"]),
+        columns("rests on", numbers=["per token", "first token"], prose=["left out"]),
         rows(body),
         "Nine in ten runs lie within a factor",
-        "Measured on published runs, with what is new left out. In the last row two runs are all "
-        "that is known of a model. Where two rows apply, an answer has the narrower factor.",
+        "Measured on published runs of all vendors, the least new first. For a new combination all "
+        "runs that share two things are left out, which can be more than those of one. Widths of "
+        "things that are new at once add up; a new release is at least as wide as its row.",
     )
     settings = model.calibrated_settings
     published = model.about.get("own_from", len(model.runs))
