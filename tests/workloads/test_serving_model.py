@@ -707,3 +707,21 @@ def test_no_quantile_of_a_stock_engine_is_below_that_of_a_tuned_one(prefill_gpus
         assert (np.diff(quantiles, axis=2) >= 0.0).all()
         for limit in np.geomspace(0.5, 1e6, 40):
             assert (np.diff(every.chance(limit), axis=0) <= 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("newer", "elder"),
+    [("MI355X", "MI325X"), ("MI325X", "MI300X"), ("H200 SXM", "H100 SXM5")],
+)
+def test_a_newer_gpu_is_not_forecast_much_slower_than_its_elder(newer: str, elder: str) -> None:
+    runs = []
+    for model in ("llama-3.1-70b", "llama-3.1-8b", "gpt-oss-120b", "qwen3-32b"):
+        for engine in ("vllm", "sglang"):
+            for users in (1, 16, 64):
+                runs.append({"model": model, "engine": engine, "concurrency": users})
+    served = {}
+    for device in (newer, elder):
+        served[device] = shipped().served(asked(*[run | {"device": device} for run in runs]))
+    ratio = served[newer].tpot_ms / served[elder].tpot_ms
+    assert ratio.max() < 1.1
+    assert np.median(ratio) < 1.0
