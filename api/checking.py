@@ -55,7 +55,7 @@ from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
 from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
-from .devices import DeviceName, device
+from .devices import DeviceName, device, word_of
 from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, predict, run_of
 from .tables import Data, items, load_measurements, refuse_unmodel_catalogue
 
@@ -311,7 +311,7 @@ def check(
         )
     named = None
     if host is not None:
-        named = canonical_device(host)[0]
+        named = canonical_device(word_of(host))[0]
     if target is None:
         third = model.recipe.target.name
     else:

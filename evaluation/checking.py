@@ -60,7 +60,13 @@ from .cluster_bootstrap import (
     effective_groups,
     percentile_interval,
 )
-from .corrected_error import CorrectedError, corrected_by_others, corrected_errors, stated_since
+from .corrected_error import (
+    CorrectedError,
+    corrected_by_others,
+    corrected_errors,
+    no_better_than_trained,
+    stated_since,
+)
 from .intervals import LEVEL, log_ratio
 from .metrics import ape, finite, inlier_ratios
 from .stated_error import NEW_CAMPAIGN_ROW, NOTHING_STATED, Mixture, StatedError, StatedErrors
@@ -407,6 +413,7 @@ def _once_corrected(
     if campaigns is not None:
         clusters = clusters.mask(new["basis"].eq(NEW_CAMPAIGN_ROW), new["campaign"])
     measured = corrected_errors(new, answers, clusters.to_numpy())
+    measured = no_better_than_trained(measured, stated, new)
     return {
         "corrected": score,
         "since": measured,

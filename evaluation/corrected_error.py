@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -149,6 +149,36 @@ def _part(errors: FloatArray, clusters: NDArray[Any]) -> Part:
     _, code = np.unique(clusters.astype(str), return_inverse=True)
     units, scatter = relative_scatter(errors[:, None], code)
     return Part(len(errors), units, float(errors.mean()), float(scatter[0]))
+
+
+def no_better_than_trained(
+    measured: Mapping[str, CorrectedError], errors: StatedErrors, rows: pd.DataFrame
+) -> dict[str, CorrectedError]:
+    """Return the errors since, those as trained in place of any that are surely below them.
+
+    A factor makes no model better: rows that err by far less are workloads that it was trained on,
+    timed again. They tell the factor, and neither the error nor the coverage of others. ``errors``
+    are what was stated of such rows as trained; ``rows`` are those of the check, with ``basis`` and
+    ``part``.
+    """
+    since = {}
+    for basis, corrected in measured.items():
+        since[basis] = corrected
+        here = rows["basis"].eq(basis)
+        asked = Counter(zip(rows.loc[here, "basis"], rows.loc[here, "part"], strict=True))
+        before = errors.mixed(asked)
+        if before is None or Mixture.of(corrected.part).stated.upper >= before.error:
+            continue
+        factor = before.error / max(corrected.part.e_out, 1e-9)
+        since[basis] = replace(
+            corrected,
+            part=replace(corrected.part, e_out=before.error, sigma=before.sigma),
+            e_out_groups=factor * corrected.e_out_groups,
+            median_ape=factor * corrected.median_ape,
+            ir={},
+            coverage=None,
+        )
+    return since
 
 
 def stated_since(

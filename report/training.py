@@ -557,6 +557,9 @@ def _answer_since(chosen: Metrics, before: Metrics) -> str:
         return f"{name} was not measured on such rows since; {then}."
     rows = f"{counted(chosen['rows'], 'further row')} of {counted(chosen['groups'], 'group')}"
     error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
+    if not chosen.get("ir"):  # `evaluation.corrected_error.no_better_than_trained`
+        why = f"{rows} erred by far less, as workloads that were trained on do when timed again"
+        return f"{name} is taken to err by {error}, as before: {why}."
     return f"{name} errs by {error}, measured on {rows}; {then}."
 
 
