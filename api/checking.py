@@ -57,7 +57,7 @@ from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
 from .devices import DeviceName, device, word_of
 from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, predict, run_of
-from .tables import Data, items, load_measurements, refuse_unmodel_catalogue
+from .tables import Data, items, load_measurements, refuse_unknown_models
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
@@ -948,7 +948,7 @@ def _devices(model: TrainedModel) -> list[Any]:
 
 def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row of each problem that can be used, of those that have a time the fastest."""
-    rows = refuse_unmodel_catalogue(rows)
+    rows = refuse_unknown_models(rows)
     usable = rows[rows[REFUSED].eq("")].reset_index(drop=True)
     timed = as_numbers(usable, "duration_us") > 0
     stand_in = np.where(timed, usable["duration_us"], 1.0)  # only orders the kernels of one problem

@@ -56,7 +56,7 @@ from ..workers import one_thread, release_memory
 from .answers import Prediction
 from .devices import Device, device, stated_defaults
 from .shipped_kernels import predict_shipped
-from .tables import Data, items, refuse_unmodel_catalogue
+from .tables import Data, items, refuse_unknown_models
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
@@ -467,7 +467,7 @@ class _Survey:
 
     def see(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Survey some of the rows; return those to predict: with a host, the rows that it measured."""
-        rows = refuse_unmodel_catalogue(rows)
+        rows = refuse_unknown_models(rows)
         host = self._recipe.host
         metric = self._recipe.metric
         if host is not None:

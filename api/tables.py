@@ -447,7 +447,7 @@ def _with_models(measurements: readers.Measurements, keep: Collection[str]) -> r
     )
 
 
-def refuse_unmodel_catalogue(rows: pd.DataFrame) -> pd.DataFrame:
+def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows to predict with the figures of the models they serve, those of unknown models refused."""
     rows, why = described(rows)
     new = (why != "") & rows[REFUSED].eq("").to_numpy()

@@ -62,6 +62,7 @@ from .cluster_bootstrap import (
 )
 from .corrected_error import (
     CorrectedError,
+    as_stated,
     corrected_by_others,
     corrected_errors,
     no_better_than_trained,
@@ -414,10 +415,11 @@ def _once_corrected(
         clusters = clusters.mask(new["basis"].eq(NEW_CAMPAIGN_ROW), new["campaign"])
     measured = corrected_errors(new, answers, clusters.to_numpy())
     measured = no_better_than_trained(measured, stated, new)
+    since = stated_since(stated, new, measured)
     return {
         "corrected": score,
-        "since": measured,
-        "stated_since": stated_since(stated, new, measured),
+        "since": as_stated(measured, since, new),
+        "stated_since": since,
     }
 
 

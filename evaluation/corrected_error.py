@@ -151,6 +151,12 @@ def _part(errors: FloatArray, clusters: NDArray[Any]) -> Part:
     return Part(len(errors), units, float(errors.mean()), float(scatter[0]))
 
 
+def _asked(rows: pd.DataFrame, basis: str) -> Counter[tuple[str, str]]:
+    """Count the rows of a basis by what is stated of them."""
+    here = rows["basis"].eq(basis)
+    return Counter(zip(rows.loc[here, "basis"], rows.loc[here, "part"], strict=True))
+
+
 def no_better_than_trained(
     measured: Mapping[str, CorrectedError], errors: StatedErrors, rows: pd.DataFrame
 ) -> dict[str, CorrectedError]:
@@ -164,15 +170,15 @@ def no_better_than_trained(
     since = {}
     for basis, corrected in measured.items():
         since[basis] = corrected
-        here = rows["basis"].eq(basis)
-        asked = Counter(zip(rows.loc[here, "basis"], rows.loc[here, "part"], strict=True))
-        before = errors.mixed(asked)
+        before = errors.mixed(_asked(rows, basis))
         if before is None or Mixture.of(corrected.part).stated.upper >= before.error:
             continue
         factor = before.error / max(corrected.part.e_out, 1e-9)
         since[basis] = replace(
             corrected,
-            part=replace(corrected.part, e_out=before.error, sigma=before.sigma),
+            part=replace(
+                corrected.part, e_out=before.error, sigma=max(before.sigma, corrected.part.sigma)
+            ),
             e_out_groups=factor * corrected.e_out_groups,
             median_ape=factor * corrected.median_ape,
             ir={},
@@ -190,9 +196,7 @@ def stated_since(
     """
     of_basis = {}
     for basis, corrected in measured.items():
-        here = rows["basis"].eq(basis)
-        asked = Counter(zip(rows.loc[here, "basis"], rows.loc[here, "part"], strict=True))
-        before = errors.mixed(asked)
+        before = errors.mixed(_asked(rows, basis))
         if before is None or before.error <= 0:
             of_basis[basis] = {EVERY: corrected.part}
             continue
@@ -202,3 +206,20 @@ def stated_since(
                 parts[name] = part.times(corrected.part.e_out / before.error, corrected.part)
         of_basis[basis] = parts
     return StatedErrors(of_basis)
+
+
+def as_stated(
+    measured: Mapping[str, CorrectedError], errors: StatedErrors, rows: pd.DataFrame
+) -> dict[str, CorrectedError]:
+    """Return the errors since with the interval that the corrected run states of the rows of the check.
+
+    ``errors`` are those of `stated_since`, so that one error has one interval wherever it stands.
+    """
+    stated = {}
+    for basis, corrected in measured.items():
+        mixture = errors.mixed(_asked(rows, basis))
+        stated[basis] = corrected
+        if mixture is not None:
+            part = replace(corrected.part, sigma=mixture.sigma, units=mixture.freedom + 1)
+            stated[basis] = replace(corrected, part=part)
+    return stated

@@ -40,7 +40,7 @@ def test_routed_experts_are_told_from_what_every_token_meets() -> None:
     assert found["active_parameters"] < 0.06 * found["parameters"]
 
 
-def test_runs_of_unmodel_catalogue_and_impossible_ones_are_refused() -> None:
+def test_runs_of_unknown_models_and_impossible_ones_are_refused() -> None:
     rows = [run(), run(model="no such model"), run(concurrency=4096, ttft_ms=1.0, tpot_ms=0.1)]
     found = fc.read(pd.DataFrame(rows))
     assert len(found.frame) == 1
