@@ -47,7 +47,7 @@ from ..report.html import page
 from ..report.notebook import Figures
 from ..report.predictions import Identity, in_order, write_file
 from ..report.result import Result, saving
-from ..report.run_folder import METRICS, REPORT, as_corrected, check_run_folder
+from ..report.run_folder import METRICS, REPORT, as_corrected, beside, check_run_folder
 from ..report.training import left_out, training_document
 from ..settings import configured, spelt_out
 from ..table.conditions import MeasuredReading, Reading
@@ -56,7 +56,7 @@ from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows
 from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
 from .devices import DeviceName, device, word_of
-from .predicting import RunFolder, RunGiven, RunLike, on_user_gpu, predict, run_of
+from .predicting import FITTED, RunFolder, RunGiven, RunLike, on_user_gpu, predict, run_of
 from .tables import Data, items, load_measurements, refuse_unknown_models
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
@@ -610,7 +610,8 @@ def advise(
         Run folder that `train` wrote.
     *candidates : path, DataFrame, Measurements, or a sequence of them
         What could be measured: rows of the host, or shapes. Shapes are for a run that has no host,
-        with or without a time. Rows of the target beside a host's count as measured already.
+        with or without a time. Rows of the target beside a host's, and those that the run was
+        trained on, count as measured already.
     rows : int, optional
         As for `curve`; or else a ``budget``.
     budget : float or str, optional
@@ -690,6 +691,8 @@ def advise(
     with one_thread():
         answers = model.predict(frame, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
+    groups = groups_of(frame, _grouped_by(model, None)).astype(str)
+    measured |= _trained_before(groups, answers, trained.predictions)
     if measured.all():
         done = f"all {len(measured)} candidates are measured on {model.recipe.target.name} already"
         raise NothingLeftError(f"nothing is left to measure: {done}")
@@ -940,6 +943,27 @@ def _with_ways(
     less = [way for way in ways if way[1] < 0.99 * now.now]
     enough = [way for way in less if way[1] <= now.need]
     return Need(now.need, now.now, enough[:1] or less[-1:], now.what)
+
+
+def _trained_before(
+    groups: np.ndarray, answers: pd.DataFrame, predictions: pd.DataFrame
+) -> np.ndarray:
+    """Return which workloads a run was trained on, (n,): of a trained row's group, and every law says the same of both.
+
+    ``answers`` have what the laws say, ``predictions`` are those of the run. Fewer than two laws
+    tell no workload from others.
+    """
+    models = set(predictions["model"].astype(str))
+    laws = [name for name in answers if name in models and name not in FITTED]
+    if len(laws) < 2:
+        return np.zeros(len(answers), dtype=bool)
+    first = predictions.iloc[0]
+    of_scheme = predictions["scheme"].eq(first["scheme"])
+    of_model = predictions["model"].eq(first["model"])
+    trained = beside(predictions[of_scheme & of_model], predictions, laws)
+    said = trained[laws].round(9).assign(group=trained["group"].astype(str))
+    asked = answers[laws].round(9).assign(group=groups)
+    return pd.MultiIndex.from_frame(asked).isin(pd.MultiIndex.from_frame(said))
 
 
 def _devices(model: TrainedModel) -> list[Any]:

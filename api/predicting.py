@@ -957,14 +957,14 @@ def explain(
     )
 
 
+FITTED: Final = ("constant ratio", "affine")
+"""Baselines fitted to other rows in every fold: of a trained row they say something else."""
+
+
 def _neighbours(trained: pd.DataFrame, group: str, laws: Mapping[str, float]) -> pd.DataFrame:
     """Return trained rows: of the same group first, then by the largest factor between what a law says of both."""
-    fitted = (
-        "constant ratio",
-        "affine",
-    )  # to other rows in every fold: of a trained row they say something else
     common = [
-        name for name, value in laws.items() if name in trained and name not in fitted and value > 0
+        name for name, value in laws.items() if name in trained and name not in FITTED and value > 0
     ]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(trained[common].to_numpy(dtype=float)) - np.log(

@@ -132,4 +132,16 @@ def test_candidates_that_are_all_measured_say_so(run: Path, tmp_path: Path) -> N
 def test_repeats_among_the_shapes_of_a_run_without_a_host_are_one_candidate() -> None:
     rows = host_rows(range(1, 6)).assign(device="MI355X")
     alone = fc.train(rows, target="MI355X", models=["Additive"], jobs=1)
-    assert len(fc.advise(alone, pd.concat([rows, rows], ignore_index=True), rows=3).batch) == 3
+    others = host_rows(range(6, 8)).assign(device="MI355X")
+    advice = fc.advise(alone, pd.concat([others, others], ignore_index=True), rows=3)
+    assert len(advice.batch) == 3
+    assert advice.summary["candidates"] == len(others)
+    with pytest.raises(fc.FlopcastError, match="all 20 candidates are measured"):
+        fc.advise(alone, rows, rows=3)  # which it was trained on
+
+
+def test_workloads_that_the_run_was_trained_on_are_measured_already(run: Path) -> None:
+    advice = fc.advise(run, host_rows(range(5, 10)), rows=4)
+    assert advice.summary["measured_already"] == 12  # of widths 5, 6 and 7
+    assert advice.summary["candidates"] == 8
+    assert set(advice.table["n"]) <= {512 * 8, 512 * 9}

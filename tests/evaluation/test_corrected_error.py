@@ -176,3 +176,11 @@ def test_trained_workloads_timed_again_tell_the_factor_and_no_error(tmp_path: Pa
     assert since.part.e_out == pytest.approx(checked.found.stated.error)
     assert checked.found.corrected.e_out < 0.7 * since.part.e_out
     assert since.coverage is None
+
+
+def test_one_error_has_one_interval(runs: Path) -> None:
+    run = fc.load(runs / "autumn")
+    cv = next(cv for cv in run.metrics["cv"] if cv["scheme"] == "kfold")
+    expected = fc.predict(run, products(1, NOISE, FACTOR)).to_dict()["stated_error"]
+    assert cv["selected"]["e_out"] == pytest.approx(expected["error"])
+    assert cv["selected"]["interval"] == pytest.approx([expected["lower"], expected["upper"]])
