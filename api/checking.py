@@ -691,12 +691,13 @@ def advise(
     with one_thread():
         answers = model.predict(frame, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
-    groups = groups_of(frame, _grouped_by(model, None)).astype(str)
-    measured |= _trained_before(groups, answers, trained.predictions)
+    if able.any():
+        workloads = groups_of(frame[able], _grouped_by(model, None)).astype(str)
+        measured[able] |= _trained_before(workloads, answers[able], trained.predictions)
     if measured.all():
         done = f"all {len(measured)} candidates are measured on {model.recipe.target.name} already"
         raise NothingLeftError(f"nothing is left to measure: {done}")
-    if not able[~measured].any():
+    if measured[able].all():
         first = answers["reasons"][~measured].iloc[0]
         why = ""
         if first:

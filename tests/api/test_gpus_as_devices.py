@@ -38,12 +38,13 @@ def test_a_run_of_a_gpu_is_asked_and_checked_by_it(own: fc.GPU, tmp_path: Path) 
     default = {"device": own}
     run = fc.train(TIMES, target=own, default=default, models=["OLS"], jobs=1)
     later = TIMES.assign(duration_us=1.01 * TIMES["duration_us"])
+    new = later.assign(n=3 * later["n"])
     doors: dict[str, Callable[[], Any]] = {
         "predict": lambda: run.predict(later, default=default),
         "explain": lambda: run.explain(later, default=default),
         "check": lambda: run.check(later, default=default),
-        "advise": lambda: fc.advise(run, later, rows=3, default=default),
-        "needed": lambda: fc.needed(run, 0.001, later, default=default),
+        "advise": lambda: fc.advise(run, new, rows=3, default=default),
+        "needed": lambda: fc.needed(run, 0.001, new, default=default),
         "validate": lambda: fc.validate(
             ROWS[ROWS["device"] == "MI300X"].assign(device="MI308X"),
             TIMES,

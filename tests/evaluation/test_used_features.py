@@ -41,7 +41,7 @@ def test_a_law_needs_no_counter_that_it_does_not_read(folder: Path) -> None:
     why = run.explain(without, row=2)
     assert why.found.alone == pytest.approx(found["predicted_us"].iloc[1])
     assert run.check(products(1, 0.02)).found.score.n == len(without)
-    assert len(fc.advise(run, without, rows=2).batch) == 2
+    assert len(fc.advise(run, without.assign(n=3 * without["n"]), rows=2).batch) == 2
 
 
 def test_a_model_that_reads_a_counter_asks_for_it() -> None:
