@@ -23,13 +23,15 @@ The rule is that of one standard error:
 - Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of
   E_out.
 
-The interval of the honest error is that of Student's t on the logarithmic scale, with the effective
-number of groups: a mean of few unequal groups has a long upper tail. The winner's variance is
-too small, as luck is part of what made it win; the median over the best third of the models is
-taken where it is larger. Models of ``k`` folds learn from the part ``1 - 1 / k`` of the rows that
-the saved one learns from. Errors fall with the root of the rows at most, as those of parametric
-fits do, so the lower end is lower by the factor ``sqrt(1 - 1 / k)``. Which models might as well be
-best is said by `ties`, over the same units: it has no part in the choice.
+The honest error and its interval are a `stated_error.Mixture`, as those that a saved model states of
+the rows that it is asked about: one error has one interval. It is that of Student's t on the
+logarithmic scale, with the effective number of groups: a mean of few unequal groups has a long
+upper tail. The winner's variance is too small, as luck is part of what made it win; the median over
+the best third of the models is taken where it is larger. Models of ``k`` folds learn from the part
+``1 - 1 / k`` of the rows that the saved one learns from. Errors fall with the root of the rows at
+most, as those of parametric fits do, so the lower end is lower by the factor ``sqrt(1 - 1 / k)``.
+Which models might as well be best is said by `ties`, over the same units: it has no part in the
+choice.
 
 References
 ----------
@@ -45,19 +47,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import FlopcastError
 from ..workers import one_thread
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
-from .stated_error import relative_scatter
+from .stated_error import EVERY, LEVEL, Mixture, Part, relative_scatter
 from .ties import joined, sums_of, tied_with_best
 
 METHOD: Final = "BBC-CV, Tsamardinos, Greasidou & Borboudakis 2018"
@@ -101,7 +103,6 @@ def select(
     folds: int | None = None,
     criterion: str = "e_out",
     replicates: int = 1000,
-    level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Choose a model by its E_out, or an inlier ratio, and say how good the choice really is.
@@ -148,13 +149,11 @@ def select(
         The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic
         baseline won); ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_groups``, the same
         with every group counting alike; ``e_out_table``, its uncorrected error; ``interval`` of
-        ``e_out``; ``parts``, of each that has rows their number, ``e_out``, ``sigma``, the standard
-        deviation of its logarithm, the effective number of ``units`` that tell it, and ``least``;
-        ``tied``,
-        the model chosen and every one that `ties.tied_with_best` does not tell from the best by
-        what is chosen by, the least error first; ``picked``, how often each model was chosen on a
-        sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``,
-        ``replicates``, ``level``.
+        ``e_out``; ``parts``, of each that has rows its `stated_error.Part`; ``tied``, the model
+        chosen and every one that `ties.tied_with_best` does not tell from the best by what is
+        chosen by, the least error first; ``picked``, how often each model was chosen on a sample,
+        percent; and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``, ``replicates``,
+        ``level``.
     """
     if predictions.shape[1] == 0:
         raise FlopcastError(
@@ -204,22 +203,25 @@ def select(
             chooser = _Chooser(losses, code, chosen_among, baselines, preference, default, votes)
         draws = _bootstrap(errors, code, chooser, replicates, seed)
     chosen = candidates[best]
-    honest = draws.left_out_mean(errors, code)
     near_best = max(3, math.ceil(len(candidates) / 3))
     columns = [best, *np.argsort(table, kind="stable")[:near_best]]
-    interval = _interval(honest, draws.in_bag[:, columns], effective_groups(code), level)
-    lowered = 1.0
+    least = 1.0
     if folds is not None:
-        lowered = float(np.sqrt(1 - 1 / folds))
-    interval[0] *= lowered
-    if not parts:
-        parts = {"every": np.ones(len(code), dtype=bool)}
-    stated = {}
-    for part, rows in parts.items():
+        least = float(np.sqrt(1 - 1 / folds))
+    every_row = np.ones(len(code), dtype=bool)
+    part_of: dict[str, Part] = {}
+    for name, rows in (parts or {EVERY: every_row}).items():
         if rows.any():
-            error = draws.left_out_mean(errors, code, rows.astype(np.float64))
-            entry = _part(errors[rows][:, columns], code[rows], error)
-            stated[part] = {**entry, "least": lowered}
+            part_of[name] = _part(draws, errors, code, rows, columns, least)
+    mixed = [*part_of.values()]
+    if scheme == "grouped":
+        # a group may have rows in several parts, which then err together
+        mixed = [_part(draws, errors, code, every_row, columns, least)]
+    elif parts:
+        others = ~np.any([*parts.values()], axis=0)
+        if others.any():
+            mixed.append(_part(draws, errors, code, others, columns, least))
+    stated = Mixture.of_parts([(part, part.rows) for part in mixed]).stated
     inlier_ratios = {}
     for limit in THRESHOLDS:
         within = 100.0 * (errors <= limit)
@@ -233,12 +235,12 @@ def select(
     return {
         "name": chosen,
         "baseline": chosen in baselines,
-        "e_out": honest,
+        "e_out": stated.error,
         "e_out_groups": draws.left_out_mean(errors, code, _votes(groups, "grouped")),
         "ir": inlier_ratios,
         "e_out_table": float(table[best]),
-        "interval": interval,
-        "parts": stated,
+        "interval": [stated.lower, stated.upper],
+        "parts": {name: asdict(part) for name, part in part_of.items()},
         "tied": _in_order(shown, shown_errors.mean(axis=0), tied, chosen),
         "picked": picked,
         "method": METHOD,
@@ -247,7 +249,7 @@ def select(
         "resampled": resampled,
         "units": units,
         "replicates": replicates,
-        "level": level,
+        "level": LEVEL,
     }
 
 
@@ -412,7 +414,6 @@ class _Chooser:
         default: str | None,
         votes: FloatArray,
     ) -> None:
-        self.rows = np.bincount(code).astype(np.float64)
         self.sizes = np.bincount(code, votes)
         self.sums = sums_of(losses * votes[:, None], code)
         units = float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
@@ -476,12 +477,11 @@ class _Chooser:
 class _Draws(NamedTuple):
     """What the bootstrap saw.
 
-    ``in_bag`` is E_out and ``losses`` the mean of what is chosen by, samples × models; ``chosen``
-    the model of each sample; ``left_out``, models × clusters, how many of the samples on which a
-    model was chosen left a cluster out.
+    ``losses`` is the mean of what is chosen by, samples × models; ``chosen`` the model of each
+    sample; ``left_out``, models × clusters, how many of the samples on which a model was chosen
+    left a cluster out.
     """
 
-    in_bag: FloatArray
     losses: FloatArray
     chosen: NDArray[np.intp]
     left_out: FloatArray
@@ -505,7 +505,6 @@ def _bootstrap(
 ) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
     sums = sums_of(errors, code)
-    in_bag = []
     losses = []
     chosen = []
     left_out = np.zeros(sums.T.shape)
@@ -514,10 +513,9 @@ def _bootstrap(
         best = chooser.choose(counts, means)
         for model in np.unique(best):
             left_out[model] += (counts[best == model] == 0).sum(axis=0)
-        in_bag.append((counts @ sums) / (counts @ chooser.rows)[:, None])
         losses.append(means)
         chosen.append(best)
-    return _Draws(np.concatenate(in_bag), np.concatenate(losses), np.concatenate(chosen), left_out)
+    return _Draws(np.concatenate(losses), np.concatenate(chosen), left_out)
 
 
 def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[FloatArray]:
@@ -535,26 +533,20 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
             yield counts
 
 
-def _part(errors: FloatArray, code: NDArray[np.intp], honest: float) -> dict[str, Any]:
-    """Return the entry of ``parts`` of some rows: their errors, (n, models), and the cluster of each, (n,).
+def _part(
+    draws: _Draws,
+    errors: FloatArray,
+    code: NDArray[np.intp],
+    rows: BoolArray,
+    near_best: Sequence[int],
+    least: float,
+) -> Part:
+    """Return what is stated of some ``rows``, (n,), by all errors, (n, models), and the cluster of each, (n,).
 
-    ``errors`` are of the chosen model, then of those near the best, as in `_interval`.
+    ``near_best`` are the model that is chosen, then those near the best.
     """
-    _, code = np.unique(code, return_inverse=True)
-    units, (scatter_here, *others) = relative_scatter(errors, code)
-    sigma = float(max(scatter_here, np.median(others)))
-    return {"rows": len(code), "units": units, "e_out": honest, "sigma": sigma}
-
-
-def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> list[float]:
-    """Return the interval of the honest error: Student's t of the effective number of groups, of its logarithm.
-
-    ``in_bag`` (samples × models) are the errors of the chosen model, then of those near the best.
-    """
-    units = max(units, 2.0)
-    logs = np.log(np.maximum(in_bag, 1 / _WORST))
-    variance_here, *others = np.var(logs, axis=0) * units / (units - 1)
-    variance = max(variance_here, np.median(others))
-    reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(variance)
-    upper = min(honest * np.exp(min(reach, 99.0)), _WORST)
-    return [float(honest * np.exp(-reach)), float(upper)]
+    honest = draws.left_out_mean(errors, code, rows.astype(np.float64))
+    _, code_here = np.unique(code[rows], return_inverse=True)
+    units, scatter = relative_scatter(errors[rows][:, near_best], code_here)
+    sigma = float(max(scatter[0], np.median(scatter[1:])))
+    return Part(int(rows.sum()), units, honest, sigma, least)

@@ -17,7 +17,7 @@ afterwards states what it errs by since (`corrected_error`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -65,14 +65,37 @@ class Mixture(NamedTuple):
     @classmethod
     def of(cls, part: Part) -> Self:
         """Return the error of rows of one part."""
-        sigma = float(np.hypot(part.sigma, part.common))
-        return cls(part.rows, part.e_out, sigma, max(part.units - 1, 1.0), part.least)
+        return cls.of_parts([(part, part.rows)])
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[tuple[Part, int]]) -> Self:
+        """Return the error of so many rows of each of some parts: its mean, and Welch's variance and freedom.
+
+        >>> mixture = Mixture.of_parts([(Part(9, 9.0, 4.0, 0.3), 10), (Part(9, 9.0, 2.0, 0.3), 10)])
+        >>> mixture.rows, mixture.error, round(mixture.sigma, 3), round(mixture.freedom, 1)
+        (20, 3.0, 0.224, 11.8)
+        """
+        total = sum(rows for _, rows in parts)
+        error = sum(rows * part.e_out for part, rows in parts) / total
+        variances = []
+        scatter = 0.0
+        for part, rows in parts:
+            variance = (rows / total * part.e_out * part.sigma) ** 2
+            variances.append(variance)
+            scatter += variance**2 / max(part.units - 1, 1.0)
+        common = max(part.common for part, _ in parts)
+        fewest = min(part.units for part, _ in parts)
+        variances.append((error * common) ** 2)
+        scatter += variances[-1] ** 2 / max(fewest - 1, 1.0)
+        least = min(part.least for part, _ in parts)
+        if not scatter:
+            return cls(total, error, 0.0, 1.0, least)
+        sigma = float(np.sqrt(sum(variances))) / error
+        return cls(total, error, sigma, sum(variances) ** 2 / scatter, least)
 
     @property
     def stated(self) -> StatedError:
         """The error with its interval: Student's t of its logarithm."""
-        if not self.sigma:
-            return StatedError(self.rows, self.error, self.error, self.error)
         reach = float(stats.t.ppf((1 + LEVEL) / 2, self.freedom)) * self.sigma
         reach = min(reach, 50.0)
         lower = self.least * self.error * float(np.exp(-reach))
@@ -181,25 +204,9 @@ class StatedErrors:
             part = self._part(basis, name)
             if part is not None:
                 mixed.append((part, rows))
-        total = sum(rows for _, rows in mixed)
-        if not total:
+        if not any(rows for _, rows in mixed):
             return None
-        error = sum(rows * part.e_out for part, rows in mixed) / total
-        variances = []
-        scatter = 0.0
-        for part, rows in mixed:
-            variance = (rows / total * part.e_out * part.sigma) ** 2
-            variances.append(variance)
-            scatter += variance**2 / max(part.units - 1, 1.0)
-        common = max(part.common for part, _ in mixed)
-        fewest = min(part.units for part, _ in mixed)
-        variances.append((error * common) ** 2)
-        scatter += variances[-1] ** 2 / max(fewest - 1, 1.0)
-        least = min(part.least for part, _ in mixed)
-        if not scatter:
-            return Mixture(total, error, 0.0, 1.0, least)
-        sigma = float(np.sqrt(sum(variances))) / error
-        return Mixture(total, error, sigma, sum(variances) ** 2 / scatter, least)
+        return Mixture.of_parts(mixed)
 
     def of_each(self, basis: NDArray[np.object_], names: NDArray[np.object_]) -> FloatArray:
         """Return the error of each row (%), (n,), by its basis and part; NaN where nothing is stated of it.

@@ -178,9 +178,14 @@ def test_trained_workloads_timed_again_tell_the_factor_and_no_error(tmp_path: Pa
     assert since.coverage is None
 
 
-def test_one_error_has_one_interval(runs: Path) -> None:
-    run = fc.load(runs / "autumn")
-    cv = next(cv for cv in run.metrics["cv"] if cv["scheme"] == "kfold")
-    expected = fc.predict(run, products(1, NOISE, FACTOR)).to_dict()["stated_error"]
+@pytest.mark.parametrize(
+    ("name", "scheme", "widths"), [("autumn", "kfold", WIDTHS), ("spring", "grouped", NEW)]
+)
+def test_one_error_has_one_interval(
+    runs: Path, name: str, scheme: str, widths: tuple[float, ...]
+) -> None:
+    run = fc.load(runs / name)
+    cv = next(cv for cv in run.metrics["cv"] if cv["scheme"] == scheme)
+    expected = fc.predict(run, products(1, NOISE, widths=widths)).to_dict()["stated_error"]
     assert cv["selected"]["e_out"] == pytest.approx(expected["error"])
     assert cv["selected"]["interval"] == pytest.approx([expected["lower"], expected["upper"]])

@@ -172,6 +172,21 @@ def test_checks_and_advice_state_the_error_that_predictions_state(run: fc.Run) -
     assert fc.needed(run, 1e-3).now == pytest.approx(of_new / 100)
 
 
+def test_the_interval_of_all_rows_is_that_of_their_parts_together() -> None:
+    rng = np.random.default_rng(0)
+    few = np.arange(230) >= 200
+    noise = np.where(few, 0.2, 0.05) * rng.normal(size=230)
+    predictions = pd.DataFrame({"one": 100 * (1 + noise)})
+    names = np.where(few, "up to 10", "more than 200")
+    parts = {str(name): names == name for name in np.unique(names)}
+    found = select(np.full(230, 100.0), predictions, names, scheme="kfold", parts=parts, folds=10)
+    errors = StatedErrors.from_dict({"known group": found["parts"]})
+    asked = {("known group", name): int(rows.sum()) for name, rows in parts.items()}
+    stated = errors.of(asked)
+    assert stated is not None
+    assert (found["e_out"], found["interval"]) == (stated.error, [stated.lower, stated.upper])
+
+
 def test_the_error_beyond_the_range_is_that_of_new_groups_there() -> None:
     assert ERRORS.beyond == 40.0
     assert StatedErrors({"new group": {EVERY: FEW}}).beyond is None
