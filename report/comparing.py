@@ -58,10 +58,13 @@ from .formats import (
 from .layouts import laid_out
 from .predictions import workload
 from .run_folder import Metrics, simplest
-from .training import asked, by_part, left_out, metric, title
+from .training import answer, asked, by_part, left_out, metric, title
 from .wording import wording
 
 DRAWN: Final = 20  # answers that a figure compares
+NOT_MEASURED: Final = "not measured since the correction"
+_SINCE: Final = ("e_out", "interval", "level", "rows", "groups")
+"""What a corrected run says of its error since."""
 # rows of a table on a terminal
 _GROUPS = 10
 _MODELS = 12
@@ -78,17 +81,25 @@ def runs_document(
     heads = []
     data = []
     for one in schemes:
-        said = sentence(one, names)
+        said = sentence(one, names, metrics)
         if one.paired is None:
             heads.append(Headline(left_out(one.scheme), "cannot be compared", "", said))
         else:
-            errors = (percent(one.paired.first), percent(one.paired.second))
-            first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
-            heads.append(Headline(left_out(one.scheme), second, first, said))
+            first, second = _delivered(one.scheme, one.paired, metrics)
+            now, rival = f"{names[1]}: {second[1]}", f"{names[0]}: {first[1]}"
+            heads.append(Headline(left_out(one.scheme), now, rival, said))
+        since = []
+        for run in metrics:
+            chosen = _selection(run, one.scheme)
+            stated = None
+            if chosen.get("as_trained"):
+                stated = {key: chosen.get(key) for key in _SINCE}
+            since.append(stated)
         data.append(
             {
                 "scheme": one.scheme,
                 "selected": list(one.names),
+                "since_correction": since,
                 "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
                 "statement": said,
                 "models": records(one.by_model),
@@ -128,13 +139,42 @@ def runs_document(
     )
 
 
+def _selection(metrics: Metrics, scheme: str) -> Metrics:
+    """Return what a run selected under a scheme; nothing of a scheme that it lacks."""
+    for cv in metrics.get("cv") or []:
+        if cv["scheme"] == scheme:
+            return cv.get("selected") or {}
+    return {}
+
+
+def _delivered(
+    scheme: str, paired: PairedDifference, metrics: tuple[Metrics, Metrics]
+) -> list[tuple[float, str]]:
+    """Return the error of each of two runs, NaN where unknown, and what it is.
+
+    That of the rows that both predicted; of a run that was corrected that which it states since.
+    """
+    errors = []
+    for run, of_common in zip(metrics, (paired.first, paired.second), strict=True):
+        chosen = _selection(run, scheme)
+        if not chosen.get("as_trained"):
+            errors.append((of_common, percent(of_common)))
+        elif chosen.get("e_out") is None:
+            errors.append((math.nan, NOT_MEASURED))
+        else:
+            error = float(chosen["e_out"])
+            errors.append((error, f"{percent(error)}, since its correction"))
+    return errors
+
+
 def _choice(
     names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]
 ) -> str:
     """Say which run to predict with: the one with the smaller error under every scheme in which the two differ."""
     if any(one.get("correction") for one in metrics):
         return (
-            "flopcast check each on new rows: the errors above are those before a run was corrected"
+            "flopcast check each on the same new rows: what a corrected run errs by since was "
+            "measured on other rows"
         )
     if all(one.paired is None for one in schemes):
         return "predict the same rows with both runs, and compare the files of predictions"
@@ -151,8 +191,10 @@ def _choice(
     return "predict with the run that errs less on rows like yours"
 
 
-def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
-    """Return what the paired test says of the models that two runs selected."""
+def sentence(
+    one: SchemeComparison, names: tuple[str, str], metrics: tuple[Metrics, Metrics]
+) -> str:
+    """Return what the paired test says of the models that two runs selected, and corrected ones since."""
     paired = one.paired
     if paired is None:
         return (
@@ -162,16 +204,18 @@ def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
     what = f"On the {counted(paired.rows, 'common row')} in {counted(paired.groups, 'group')}"
     if paired.campaigns is not None:
         what += f" of {counted(paired.campaigns, 'campaign')}"
-    each = " and ".join(
-        f"{model} of {name} errs by {percent(error)}"
-        for model, name, error in zip(
-            one.names,
-            names,
-            (paired.first, paired.second),
-            strict=True,
-        )
-    )
-    return f"{what} {each}: {difference(paired)}."
+    each = []
+    since = []
+    for name, model, error, run in zip(
+        names, one.names, (paired.first, paired.second), metrics, strict=True
+    ):
+        selected = _selection(run, one.scheme)
+        trained = ""
+        if selected.get("as_trained"):
+            trained = ", as trained,"
+            since.append(f"{name}: {answer({'scheme': one.scheme, 'selected': selected})} ")
+        each.append(f"{model} of {name}{trained} errs by {percent(error)}")
+    return f"{''.join(since)}{what} {' and '.join(each)}: {difference(paired)}."
 
 
 def difference(paired: PairedDifference) -> str:
@@ -255,7 +299,7 @@ def _honest_error(chosen: Metrics) -> str | None:
     if chosen.get("e_out") is not None:
         return percent(chosen["e_out"])
     if chosen.get("as_trained"):
-        return "not measured since the correction"
+        return NOT_MEASURED
     return None
 
 
@@ -267,7 +311,8 @@ def _before_corrections(names: tuple[str, str], metrics: tuple[Metrics, Metrics]
         if correction:
             factor = f"{correction['factor']:.3f}"
             said.append(
-                f"{name} was corrected by {factor} since: its errors here are those before."
+                f"{name} was corrected by {factor} since: its errors on common rows, by model and "
+                "group, are those before."
             )
     return lines(said, tone="warning")
 
@@ -529,6 +574,7 @@ def _ratios(estimates: pd.DataFrame, names: tuple[str, str]) -> Figure:
 class Answer:
     """A compared figure: its value and text on each side, and the change from first to second in words.
 
+    A value that is unknown is NaN.
     ``apart`` is whether they differ by more than chance, or than the errors of both; None where
     that is unknown.
     """
@@ -545,25 +591,25 @@ Answers = Mapping[str, Answer]  # what a figure is -> it, the most important fir
 def answers_of_runs(
     schemes: Sequence[SchemeComparison], metrics: tuple[Metrics, Metrics]
 ) -> Answers:
-    """Return the errors of the models that two runs selected, by scheme."""
-    when = ["", ""]
-    for place, one in enumerate(metrics):
-        if one.get("correction"):
-            when[place] = ", before its correction"
+    """Return the errors of the models that two runs selected, by scheme; of corrected runs those since."""
     answers = {}
     for one in reversed(schemes):  # groups that nobody measured first
         pair = one.paired
         if pair is None:
             continue
-        reach = NONE
+        sides = []
+        for (error, text), name in zip(
+            _delivered(one.scheme, pair, metrics), one.names, strict=True
+        ):
+            sides.append((error, f"{text} ({name})"))
+        against = ""
         apart = None
-        if pair.lower is not None:
-            reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
-            apart = pair.apart
-        sides = zip((pair.first, pair.second), one.names, when, strict=True)
-        first, second = ((error, f"{percent(error)} ({name}{of})") for error, name, of in sides)
-        against = f"{pair.difference:+.1f} points{reach}"
-        answers[f"error, {left_out(one.scheme)}"] = Answer(first, second, against, apart)
+        if not any(_selection(run, one.scheme).get("as_trained") for run in metrics):
+            against = f"{pair.difference:+.1f} points"
+            if pair.lower is not None:
+                against += f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
+                apart = pair.apart
+        answers[f"error, {left_out(one.scheme)}"] = Answer(*sides, against, apart)
     return answers
 
 
@@ -644,12 +690,13 @@ def several_document(
     for what in figures:
         each = [other[what] for other in answers]
         first, text = each[0].first
-        largest = max(first, *(one.second[0] for one in each)) or 1.0
-        of_figure = [Bar(names[0], first / largest, text)]
+        values = [first, *(one.second[0] for one in each)]
+        largest = max([value for value in values if has_value(value)], default=0.0) or 1.0
+        of_figure = [_bar(names[0], first, largest, text)]
         body.append(Row((what, names[0], text, "", "")))
         for name, one in zip(names[1:], each, strict=True):
             value, text = one.second
-            of_figure.append(Bar(name, value / largest, text, "accent" if one.apart else ""))
+            of_figure.append(_bar(name, value, largest, text, apart=one.apart))
             cells = (what, name, text, one.against, _APART[one.apart])
             body.append(Row(cells, "strong" if one.apart else ""))
             answer = {"what": what, "name": name, "value": value, "first": first}
@@ -670,7 +717,9 @@ def several_document(
     )
     caption = ""
     if pairs[0].data["kind"] == "runs":
-        caption = "on the rows that all of them predicted"
+        caption = (
+            "on the rows that all of them predicted; since a correction, on those of the check"
+        )
     table = Table(heads, body, "figure by figure", caption, shown=20)
     sections = [Section("Side by side", [table])]
     for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), 1):
@@ -702,6 +751,16 @@ def several_document(
             names, "several", answers=machine, pairs=[dict(pair.data) for pair in pairs]
         ),
     )
+
+
+def _bar(name: str, value: float, largest: float, text: str, *, apart: bool | None = None) -> Bar:
+    """Return the bar of a figure; one of no length where it is unknown."""
+    length = 0.0
+    if has_value(value):
+        length = value / largest
+    if apart:
+        return Bar(name, length, text, "accent")
+    return Bar(name, length, text)
 
 
 _APART: Final[dict[bool | None, str]] = {

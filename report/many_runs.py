@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..output import SCHEMA
 from .document import JSON, Bar, Bars, Document, Lines, Section, Table, lines, records
-from .formats import counted, percent
+from .formats import counted, has_value, percent
 from .layouts import laid_out
 from .run_folder import Metrics, as_trained, simplest
 from .training import left_out, metric, title
@@ -104,10 +104,11 @@ def _corrected(table: pd.DataFrame) -> Lines:
     said = []
     for run in table[table["corrected_by"].notna()].to_dict("records"):
         factor = f"{run['corrected_by']:.3f}"
-        said.append(
-            f"{run['run']} was corrected by {factor} after training: its errors are those since, "
-            "on the rows that were measured then."
-        )
+        about = "its errors are those since, on the rows that were measured then"
+        unknown = [left_out(name) for name in SCHEMES if not has_value(run[f"{name}_e_out"])]
+        if unknown:
+            about += f"; not measured since: {' and '.join(unknown)}"
+        said.append(f"{run['run']} was corrected by {factor} after training: {about}.")
     return lines(said, "answer")
 
 

@@ -13,6 +13,7 @@ import flopcast as fc
 from flopcast.evaluation.corrected_error import corrected_by_others
 from flopcast.evaluation.metrics import ape
 from flopcast.evaluation.stated_error import Part, StatedErrors
+from flopcast.report.document import Headline
 from flopcast.report.run_folder import as_corrected, read_metrics
 from flopcast.tests.report.pages import printed
 
@@ -124,12 +125,41 @@ def test_every_place_that_states_an_error_states_the_one_since(runs: Path) -> No
     assert table.loc["autumn", "kfold_e_out"] == pytest.approx(known["e_out"])
     assert table.loc["autumn", "corrected_by"] == pytest.approx(FACTOR, rel=0.03)
     assert np.isnan(table.loc["autumn", "grouped_e_out"])
-    compared = fc.compare(runs / "spring", runs / "autumn").document()
-    assert "autumn was corrected by" in printed(compared)
-    several = printed(fc.compare(runs / "spring", runs / "spring", runs / "autumn").document())
-    assert several.count("before its correction") == 2
     why = fc.explain(runs / "autumn", products(2, NOISE, FACTOR))
     assert "corrected by 1.2" in why.document().data["statement"]
+
+
+@pytest.mark.parametrize("order", [("spring", "autumn"), ("autumn", "spring")])
+def test_the_headline_of_a_comparison_is_what_the_runs_deliver(
+    runs: Path, order: tuple[str, str]
+) -> None:
+    stated = {cv["scheme"]: cv["selected"] for cv in read_metrics(runs / "autumn")["cv"]}
+    compared = fc.compare(*(runs / name for name in order)).document()
+    heads = {part.about: part for part in compared.opening if isinstance(part, Headline)}
+    for about, said in (
+        ("known groups", f"{stated['kfold']['e_out']:.1f} %, since"),
+        ("new groups", "not measured since"),
+    ):
+        sides = [heads[about].rival, heads[about].answer]
+        assert f"autumn: {said}" in sides[order.index("autumn")]
+        assert "since" not in sides[order.index("spring")]
+    since = [scheme["since_correction"] for scheme in compared.data["schemes"]]
+    assert {one[order.index("autumn")]["e_out"] for one in since} == {
+        None,
+        stated["kfold"]["e_out"],
+    }
+    assert {one[order.index("spring")] for one in since} == {None}
+
+
+def test_several_runs_are_compared_by_what_each_delivers(runs: Path) -> None:
+    several = fc.compare(runs / "autumn", runs / "spring", runs / "autumn")
+    headline = several.document().opening[0]
+    assert isinstance(headline, Headline)
+    assert "not measured since" in headline.answer
+    values = several.to_dict()["answers"]
+    since = [one for one in values if one["name"] == "autumn (3)"]
+    assert [one["value"] is None for one in since] == [True, False]
+    assert {one["apart"] for one in values} == {None}
 
 
 def test_a_check_says_what_its_figures_are_of(runs: Path) -> None:
