@@ -851,7 +851,8 @@ def needed(
     *candidates : path, DataFrame, Measurements, or a sequence of them
         The rows at hand, as for `predict`: the half-width of their intervals (90 %) that nine in
         ten keep is held against ``need``, and they are what could be measured. Without any the mean
-        error that the run states is held against it.
+        error that the run states is held against it: of new groups, or of what was measured since
+        a correction.
     half_width : float, optional
         That of the candidates (`Prediction.half_width`), where they were predicted before.
     **settings
@@ -889,15 +890,26 @@ def needed(
 def needed_as_stated(run: RunLike, need: float, *candidates: Data, **settings: Any) -> Need:
     """Say the same of the mean error that a run states of the question that its model is saved for.
 
+    Where a corrected run was measured on rows of the other question alone, it is the error of those.
     ``candidates`` are what could be measured, as for `advise`.
     """
+    selections = {}
+    for cv in run.metrics["cv"]:
+        if cv.get("selected"):
+            selections[cv["scheme"]] = cv["selected"]
     scheme = run.metrics["model"]["scheme"]
-    chosen = next((cv.get("selected") for cv in run.metrics["cv"] if cv["scheme"] == scheme), None)
-    if not chosen:
+    if scheme not in selections:
         raise DataError(
             "the run has no honest error: train it with folds",
             source=str(run.folder or "run"),
         )
+    unknown = ""
+    if selections[scheme]["e_out"] is None:
+        since = [name for name, chosen in selections.items() if chosen["e_out"] is not None]
+        if since:
+            unknown = f" ({left_out(scheme)} were not measured since the correction)"
+            scheme = since[0]
+    chosen = selections[scheme]
     error = chosen["e_out"]
     what = f"mean error of {left_out(scheme)}"
     if error is None:
@@ -907,6 +919,7 @@ def needed_as_stated(run: RunLike, need: float, *candidates: Data, **settings: A
         error = _errors(run)["unseen_error"]
         if WITHIN in (chosen.get("parts") or {}):
             what += " within the trained range"
+    what += unknown
     now = Need(need, error / 100, what=what)
     return _with_ways(now, run, candidates, settings, of_new_groups=scheme == "grouped")
 

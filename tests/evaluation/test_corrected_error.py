@@ -97,6 +97,14 @@ def test_what_was_not_measured_since_is_not_stated(runs: Path) -> None:
     assert "before the run was corrected" in printed(advice.document())
 
 
+def test_what_is_needed_is_held_against_what_was_measured_since(runs: Path) -> None:
+    after = fc.load(runs / "autumn")
+    known = next(cv["selected"] for cv in after.metrics["cv"] if cv["scheme"] == "kfold")
+    need = fc.needed(after, 0.001)
+    assert need.now == pytest.approx(known["e_out"] / 100)
+    assert "known groups (new groups were not measured since" in need.told.text
+
+
 def test_the_error_of_new_groups_is_that_of_the_new_groups_of_the_check(
     runs: Path, tmp_path: Path
 ) -> None:
