@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import DataError, FlopcastError, ParameterError, counted
+from ..errors import DataError, FlopcastError, ParameterError, counted, few
 from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import Dataset
 from ..laws.rates import HOST_DEVICE
@@ -116,11 +116,20 @@ class Competition:
             if model.name == best["name"]:
                 return self.laws.get(entry["name"], model)
         result = self.evaluation[scheme]
-        without = {**result.errors, **result.left(SPENT)}
-        reasons = "; ".join(f"{name}: {why}" for name, why in without.items())
-        raise FlopcastError(
-            f"no model of the suite ran ({reasons[:300]}): allow a larger budget, or choose others"
-        )
+        spent = result.left(SPENT)
+        names_of = dict[str, list[str]]()
+        for name, why in {**result.errors, **spent}.items():
+            names_of.setdefault(str(why), []).append(name)
+        reasons = []
+        for why, names in names_of.items():
+            reasons.append(f"{why} ({few(names)})")
+        remedy = "choose other models"
+        if spent:
+            remedy = "allow a larger budget, or fit fewer models (quick, models)"
+        what = f"no model ran (scheme {scheme}), so nothing can be saved: {'; '.join(reasons[:3])}"
+        if len(reasons) > 3:
+            what += f"; and {counted(len(reasons) - 3, 'more reason')}"
+        raise FlopcastError(f"{what}; {remedy}")
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the list ``cv`` of ``metrics.json``."""

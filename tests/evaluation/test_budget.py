@@ -72,6 +72,11 @@ def test_a_budget_that_lets_nothing_run_says_so(tmp_path: Path) -> None:
     data = tmp_path / "rows.csv"
     products(0, 0.02).to_csv(data, index=False)
     where = ("--host", "MI300X", "--target", "MI355X")
-    ended = call("train", data, *where, "--models", "OLS", "--budget", "0.000001s")
+    models = ("--models", "OLS,NNLS,Lasso", "--budget", "0.000001s")
+    ended = call("train", data, *where, *models)
     assert ended.exit_code == 2
-    assert "allow a larger budget" in ended.stderr
+    assert ended.stderr.count("the budget of 1e-06 s was spent (OLS, NNLS, Lasso)") == 1
+    assert ended.stderr.strip().endswith(
+        "allow a larger budget, or fit fewer models (quick, models)"
+    )
+    assert ended.stderr.count("\n") == 1
