@@ -175,8 +175,8 @@ class Checked:
     coverage, corrected_coverage : CoverageTest or None
         As the run is, and after the shift is corrected.
     growth : Interval or None
-        Of the error after the shift is corrected, over that out of fold of rows like these; its
-        upper end is infinite.
+        Of the error after the shift is corrected, over that out of fold, or over that ``stated`` of
+        rows like these where ``growth_of_stated``; its upper end is infinite.
     margin : float
         What counts as the same: a shift within [1 / (1 + margin), 1 + margin].
     more_groups : int or None
@@ -198,6 +198,9 @@ class Checked:
         By falling number of rows; the groups that are off most first.
     without_interval : int
         Rows that were promised none: they do not count for the coverage.
+    nothing_promised : int
+        Rows of a kind of which the run states no error either, though it does of others (new groups
+        where it was trained on one or two): they do not count for the verdict.
     out_of_range : int
         Rows outside the trained range.
     beyond : Score or None
@@ -216,6 +219,7 @@ class Checked:
     coverage: CoverageTest | None
     corrected_coverage: CoverageTest | None
     growth: Interval | None
+    growth_of_stated: bool
     margin: float
     more_groups: int | None
     outcome: Outcome
@@ -226,6 +230,7 @@ class Checked:
     classes: tuple[Part, ...]
     by_group: tuple[Part, ...]
     without_interval: int
+    nothing_promised: int
     out_of_range: int
     beyond: Score | None
 
@@ -293,7 +298,7 @@ def assess(
     if wanted not in folds:
         scheme = next(iter(folds))
     reference = folds[scheme]
-    judged = new[new["within"]]
+    judged = new[new["within"] & ~_nothing_promised(new, errors)]
     verdicts = _judge(judged, reference, level, margin, errors, seed)
     mixture = _mixed(judged, errors)
     largest_first = sorted(new.groupby("class", sort=True), key=lambda item: -len(item[1]))
@@ -309,11 +314,25 @@ def assess(
         classes=tuple(_part(str(name), rows, seed) for name, rows in largest_first),
         by_group=tuple(sorted(_groups(new), key=lambda part: -abs(np.log(part.ratio)))),
         without_interval=len(new) - len(promised(new)),
+        nothing_promised=int(_nothing_promised(new, errors).sum()),
         out_of_range=int((~new["within"]).sum()),
         beyond=None if new["within"].all() else Score.of(new[~new["within"]]),
         margin=margin,
         **verdicts,
     )
+
+
+def _nothing_promised(new: pd.DataFrame, errors: StatedErrors) -> pd.Series:
+    """Return of which rows a run that states errors of some promises neither error nor interval."""
+    if "part" not in new or not errors.of_basis:
+        return pd.Series(False, index=new.index)
+    return (new["lower"].isna() | new["upper"].isna()) & ~_is_stated(new, errors)
+
+
+def _is_stated(rows: pd.DataFrame, errors: StatedErrors) -> BoolArray:
+    """Return of which rows an error is stated, (n,)."""
+    basis = rows["basis"].to_numpy(dtype=object)
+    return np.isfinite(errors.of_each(basis, rows["part"].to_numpy(dtype=object)))
 
 
 def _mixed(rows: pd.DataFrame, errors: StatedErrors) -> Mixture | None:
@@ -335,7 +354,8 @@ def _judge(
     """Return the evidence and the verdict on rows within the trained range."""
     if too_few(len(new), new["group"].nunique()):
         names = ("shift", "coverage", "corrected_coverage", "growth", "more_groups", "correction")
-        return {**dict.fromkeys(names), **_NOT_CORRECTED, "outcome": Outcome.TOO_FEW}
+        nothing = {**dict.fromkeys(names), **_NOT_CORRECTED, "growth_of_stated": False}
+        return {**nothing, "outcome": Outcome.TOO_FEW}
     errors, before = (log_ratio(rows["observed"], rows["predicted"]) for rows in (new, reference))
     sides = (errors, new["group"]), (before, reference["group"])
     campaigns = None
@@ -356,7 +376,7 @@ def _judge(
     centre = 0.0
     if moved:
         centre = np.log(shift.value)
-    growth = _growth(new, errors - centre, reference, before, stated, campaigns, seed)
+    growth, of_stated = _growth(new, errors - centre, reference, before, stated, campaigns, seed)
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
     missed = corrected is not None and corrected.p_value < EACH
@@ -379,6 +399,7 @@ def _judge(
         "coverage": as_is,
         "corrected_coverage": corrected,
         "growth": growth,
+        "growth_of_stated": of_stated,
         "more_groups": more,
         "outcome": outcome,
         "correction": correction,
@@ -431,8 +452,8 @@ def _growth(
     stated: StatedErrors,
     campaigns: tuple[pd.Series, pd.Series] | None,
     seed: int,
-) -> Interval:
-    """Return the error of new rows over that out of fold, of rows like these where the run states it.
+) -> tuple[Interval, bool]:
+    """Return the error of new rows over that out of fold, or over that stated of them, and which of the two.
 
     ``errors`` and ``before`` are the logarithms of observed / predicted of the rows of ``new`` and
     ``reference``, (n,) each. Rows of which nothing is stated do not count, unless the others are
@@ -443,8 +464,7 @@ def _growth(
     rows = np.ones(len(new), dtype=bool)
     mixture = _mixed(new, stated)
     if mixture is not None:
-        each = stated.of_each(new["basis"].to_numpy(dtype=object), new["part"].to_numpy(object))
-        rows = np.isfinite(each)
+        rows = _is_stated(new, stated)
         if too_few(int(rows.sum()), new["group"][rows].nunique()):
             mixture = None
             rows = np.ones(len(new), dtype=bool)
@@ -464,7 +484,7 @@ def _growth(
         campaigns=campaigns,
         stated_spread=stated_spread,
     )
-    return _exp(grown.interval(1 - 2 * EACH))
+    return _exp(grown.interval(1 - 2 * EACH)), mixture is not None
 
 
 def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: float) -> int | None:

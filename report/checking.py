@@ -230,8 +230,15 @@ def verdict(checked: Checked) -> str:
         Outcome.SHIFTED: f"shifted by {checked.shift}: correct it",
         Outcome.RETRAIN: "no longer valid: retrain",
         Outcome.UNDECIDED: f"cannot tell whether it is still valid within {share(checked.margin, 0)}: {_open(checked)}",
-        Outcome.TOO_FEW: f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups within the trained range are needed",
+        Outcome.TOO_FEW: f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups {_that_count(checked)} are needed",
     }[checked.outcome]
+
+
+def _that_count(checked: Checked) -> str:
+    """Say which rows count for the verdict."""
+    if checked.nothing_promised:
+        return "within the trained range, of which the run promises something,"
+    return "within the trained range"
 
 
 def _open(checked: Checked) -> str:
@@ -270,10 +277,16 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
     if checked.without_interval:
         count = counted(checked.without_interval, "row")
         said.append(f"{count} of {checked.score.n} have no interval: nothing was promised of them")
+    if checked.nothing_promised:
+        count = counted(checked.nothing_promised, "row")
+        said.append(
+            f"the run states no error of {count} without interval: they do not count for the "
+            "verdict; train on such groups"
+        )
     if checked.growth is not None:
         growth = checked.growth
         against = f"out of sample{facts.before}"
-        if checked.stated is not None:
+        if checked.growth_of_stated and checked.stated is not None:
             against = f"it states of rows like these, {stated_error(checked.stated._asdict())}"
         said.append(
             f"{errs} {growth.value:.2f} times as much as {against} (at least {growth.lower:.2f})"
@@ -429,6 +442,7 @@ def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
         "coverage_corrected": checked.corrected_coverage and vars(checked.corrected_coverage),
         "error_growth": checked.growth and vars(checked.growth),
         **picked(checked, "groups", "known_groups", "campaigns", "trained_campaigns"),
+        **picked(checked, "without_interval", "nothing_promised"),
         "out_of_range": {
             "rows": checked.out_of_range,
             "share": checked.out_of_range / checked.score.n,

@@ -172,6 +172,18 @@ def test_checks_and_advice_state_the_error_that_predictions_state(run: fc.Run) -
     assert fc.needed(run, 1e-3).now == pytest.approx(of_new / 100)
 
 
+def test_rows_of_which_a_run_promises_nothing_do_not_make_it_invalid() -> None:
+    table = unequal_groups()
+    one_group = fc.train(table[table["n"] == 1024], target="MI300X", models=["OLS"], jobs=1)
+    checked = one_group.check(table.assign(m=table["m"] + 1))
+    others = int((table["n"] != 1024).sum())
+    assert checked.found.nothing_promised == others
+    assert checked.verdict == "too few data"
+    assert checked.to_dict()["nothing_promised"] == others
+    trained_on_all = fc.train(table, target="MI300X", models=["OLS"], jobs=1)
+    assert trained_on_all.check(table.assign(m=table["m"] + 1)).found.nothing_promised == 0
+
+
 def test_the_interval_of_all_rows_is_that_of_their_parts_together() -> None:
     rng = np.random.default_rng(0)
     few = np.arange(230) >= 200
