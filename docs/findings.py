@@ -46,6 +46,7 @@ CURES = {
     "does-not-fit": "what it names, more GPUs, a smaller format or batch, or `--memory-utilisation`",
     "dropped-dispatches": "profile again with a larger buffer, or fewer kernels",
     "few-groups": "measure workloads of other groups, or group by other columns with `--group`",
+    "rows-alone": "measure more rows of each group, or group by other columns with `--group`",
     "few-steps-kept": "record more steps",
     "files-skipped": "give the files that hold measurements alone, or see [formats](../formats.rst)",
     "fp32-assumed": "`--default dtype_a=bf16`",

@@ -676,6 +676,19 @@ def fit_all(
         )
 
 
+def _alone_in_their_groups(groups: NDArray) -> list[Remark]:
+    """Return a remark where most rows are alone in their group: left out, they are rows of new groups."""
+    sizes = pd.Series(groups).value_counts()
+    alone = int((sizes == 1).sum())
+    if 2 * alone <= len(groups):
+        return []
+    text = (
+        f"{alone} of {counted(len(groups), 'row')} are alone in their group, so leaving out rows "
+        "leaves out groups: what is stated of known groups is the error of new ones"
+    )
+    return [remark("rows-alone", text, rows=len(groups), alone=alone)]
+
+
 LEAST_LEFT: Final = 30
 """Rows that every fold by group must leave to learn from, where rows have hosts."""
 
@@ -685,7 +698,7 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
     count = len(pd.unique(dataset.groups))
     hub = hub_of(dataset.groups.astype(str), hosts_of(dataset))
     if count >= 3 and hub is None:
-        return tuple(SCHEMES), []
+        return tuple(SCHEMES), _alone_in_their_groups(dataset.groups)
     if hub is None:
         only = f"{counted(count, 'group')} only"
     else:

@@ -184,6 +184,14 @@ def test_rows_of_which_a_run_promises_nothing_do_not_make_it_invalid() -> None:
     assert trained_on_all.check(table.assign(m=table["m"] + 1)).found.nothing_promised == 0
 
 
+def test_groups_of_one_row_do_not_tell_of_known_groups() -> None:
+    table = unequal_groups()
+    table = table.iloc[:12].assign(n=[256 * place for place in range(1, 13)])
+    run = fc.train(table, target="MI300X", models=["OLS"], jobs=1)
+    (note,) = (note for note in run.metrics["data"]["notes"] if "rows-alone" in note)
+    assert "12 of 12 rows are alone in their group" in note
+
+
 def test_the_interval_of_all_rows_is_that_of_their_parts_together() -> None:
     rng = np.random.default_rng(0)
     few = np.arange(230) >= 200
