@@ -62,6 +62,23 @@ unseen weight shapes, 300 000 by 8.49, 667 000 by 8.45, and trees of twice as ma
 LEARNT_BY_NETWORK: Final = 20_000
 """The same of the network: 20 000 of 47 656 rows err by 9.5 % on the others, all by 9.6 in 2.5 times the time."""
 Model: TypeAlias = str | BaseEstimator | tuple[str, BaseEstimator]
+NON_DECREASING: Final = frozenset(
+    (
+        "Additive",
+        "NNLS",
+        *(f"NNLS/{way}/{by}" for way in ("Forward", "Backward") for by in ("AIC", "BIC")),
+        "NNLS/RFECV",
+        "Lasso/NNLS",
+        "ElasticNet/NNLS",
+        "Mean/Transfer",
+    )
+)
+"""Models of the default suite of which no prediction falls as the host's time rises, nor does that of any law or line.
+
+No coefficient of theirs is negative, nor is the weight that Mean/Transfer gives to such a sum, which
+shapes alone decide. All others see ratios of work and the host's time, or may have negative
+coefficients, or split by the host's time where rows scatter.
+"""
 EVERY = "all"  # stands for all models of the suite, where others are named beside it
 
 
