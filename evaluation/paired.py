@@ -14,7 +14,8 @@ share: an error that both make alike, of the same law on the same GPU, is no err
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import ndtri
 
+from ..arrays import IntArray
 from ..errors import DataError
 from ..operators.operators import OPS, group_labels
 from ..operators.work import texts
@@ -243,31 +245,57 @@ def same_workloads(
             )
     if any(len(side["target"].unique()) > 1 for side in sides):
         by.append("target")
+    columns = [{name: _as_text(side[name]) for name in by} for side in sides]
     for keys in (by, [name for name in by if name != "source"]):
-        keyed = [side[keys].apply(_as_text).assign(place=side.index) for side in sides]
-        keyed = [side.assign(nth=side.groupby(keys).cumcount()) for side in keyed]
-        pairs = keyed[0].merge(keyed[1], on=[*keys, "nth"]).sort_values("place_x", kind="stable")
-        if len(pairs):
-            counts = pd.concat([side.groupby(keys).size() for side in keyed], axis=1, join="inner")
-            if len(unlike := counts[counts[0] != counts[1]]):
-                row_of_first = keyed[0][keyed[0].set_index(keys).index == unlike.index[0]][
-                    "place"
-                ].iloc[0]
-                times = " and ".join(str(count) for count in unlike.iloc[0])
-                what = f"the workload of row {row_of_first + 1} of {names[0]} is predicted {times} times"
-                raise DataError(f"{what} in {names[0]} and {names[1]}: keep as many in each")
-            one, other = (
-                side.loc[pairs[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True)
-            )
-            return one.reset_index(drop=True), other.reset_index(drop=True)
+        workloads = []
+        for side, of in zip(sides, columns, strict=True):
+            workloads.append(_workloads([of[name] for name in keys], len(side)))
+        times = [Counter(of) for of in workloads]
+        if not times[0].keys() & times[1].keys():
+            continue
+        for row, key in zip(sides[0].index, workloads[0], strict=True):
+            in_first, in_second = times[0][key], times[1][key]
+            if in_second and in_first != in_second:
+                what = f"the workload of row {row + 1} of {names[0]} is predicted {in_first} and "
+                what += f"{in_second} times in {names[0]} and {names[1]}: keep as many in each"
+                raise DataError(what)
+        pairs = _pairs(*workloads)
+        one, other = (side.iloc[pairs[:, at]] for at, side in enumerate(sides))
+        return one.reset_index(drop=True), other.reset_index(drop=True)
     raise DataError("no workload is predicted in both: there is nothing to compare")
 
 
-def _as_text(column: pd.Series) -> pd.Series:
+def _workloads(columns: Sequence[Sequence[str]], rows: int) -> list[tuple[str, ...]]:
+    """Return what each row says of its workload, in the order of the columns."""
+    if not columns:
+        return [()] * rows
+    return list(zip(*columns, strict=True))
+
+
+def _pairs(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -> IntArray:
+    """Return the rows of each workload of both, (pairs, 2), which has as many rows in either."""
+    places: dict[tuple[str, ...], list[int]] = {}
+    for place in reversed(range(len(second))):
+        places.setdefault(second[place], []).append(place)
+    pairs = []
+    for place, key in enumerate(first):
+        if key in places:
+            pairs.append((place, places[key].pop()))
+    return np.array(pairs)
+
+
+def _as_text(column: pd.Series) -> list[str]:
     """Return a column as text in which a number is the same however a file held it."""
-    numbers = pd.to_numeric(column, errors="coerce")
-    words = column.astype(object).where(column.notna(), "").astype(str)
-    return words.where(numbers.isna(), numbers.astype(float).map("{:.12g}".format))
+    codes, numbers = pd.factorize(pd.to_numeric(column, errors="coerce").astype(float))
+    of_numbers = [f"{number:.12g}" for number in numbers]
+    words = column.astype(object).where(column.notna(), "")
+    cells = []
+    for code, word in zip(codes.tolist(), words.tolist(), strict=True):
+        if code >= 0:
+            cells.append(of_numbers[code])
+        else:
+            cells.append(str(word))
+    return cells
 
 
 def compare_scheme(

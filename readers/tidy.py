@@ -452,10 +452,10 @@ def numbers_or_text(column: pd.Series) -> pd.Series:
     """Return a column of text as numbers where every filled cell is one, else as it is."""
     if pd.api.types.is_numeric_dtype(column):
         return column
-    numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
-    if column.ne("").any() and not (column.ne("") & numbers.isna()).any():
-        return numbers
-    return column
+    filled = column.ne("")
+    if not filled.any() or pd.to_numeric(column[filled], errors="coerce").isna().any():
+        return column
+    return pd.to_numeric(column.where(filled), errors="coerce")
 
 
 def is_quantity(name: str, options: Options) -> bool:

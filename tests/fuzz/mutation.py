@@ -10,8 +10,9 @@ import math
 import re
 import sqlite3
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -397,6 +398,13 @@ def text_of_parquet(content: bytes, rng: np.random.Generator) -> bytes:
 
 def _opened(content: bytes) -> tuple[pa.Table, dict[bytes, bytes]]:
     """Return the table and all texts of the file but the schema, which is written anew."""
+    table, texts = _parsed(content)
+    return table, dict(texts)
+
+
+@lru_cache(maxsize=8)
+def _parsed(content: bytes) -> tuple[pa.Table, Mapping[bytes, bytes]]:
+    """Return what `_opened` does; the sound file, which most damages begin with, is read once."""
     with pq.ParquetFile(io.BytesIO(content)) as file:
         texts = dict(file.metadata.metadata or {})
         texts.pop(b"ARROW:schema", None)
