@@ -193,8 +193,10 @@ def check_number(
 
 
 def check_plain_file(path: Path) -> None:
-    """Refuse a pipe, socket or device, which may have no end: a DataError says so."""
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+    """Refuse a folder, and a pipe, socket or device, which may have no end: a DataError says so."""
+    if os.path.isdir(path):
+        raise DataError("is a folder: give a file", source=str(path))
+    if os.path.exists(path) and not os.path.isfile(path):
         raise DataError("is no plain file: save what it gives, and give that", source=str(path))
 
 

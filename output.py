@@ -233,7 +233,8 @@ def check_output(
         if not out.is_dir():
             raise DataError("is a file: choose another folder", source=str(out))
         foreign = sorted({item.name for item in out.iterdir()} - set(names))
-        foreign += _unmarked_within(out, checked)
+        if not foreign:  # a folder of others may be a whole file system
+            foreign = _unmarked_within(out, checked)
         if foreign:
             raise DataError(
                 f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out)
@@ -258,7 +259,16 @@ def _unmarked_within(out: Path, checked: Collection[str]) -> list[str]:
 
 
 def check_name(out: Path) -> None:
-    """Refuse a name that no file can have: too long, or with a sign that names have not. Raises DataError."""
+    """Refuse a name that no file can have, or that a shell or another program would take for something else.
+
+    Raises DataError: it is too long, has a sign that names have not, begins with ``~``, the home
+    folder to a shell alone, or is ``-``, which other programs take for what they print.
+    """
+    if str(out) == "-":
+        raise DataError("would be a file of that name: choose another, or print JSON", source="-")
+    if out.parts[:1] and out.parts[0].startswith("~"):
+        what = "begins with ~, which only a shell replaces: give the whole path"
+        raise DataError(what, source=str(out))
     try:
         os.lstat(out)
     except ValueError as error:

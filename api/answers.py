@@ -16,10 +16,12 @@ from ..output import SCHEMA, replacing, unguarded
 from ..readers.base import LINE, PARQUET
 from ..readers.files import (
     WORKBOOK,
+    content,
     csv_header,
     head,
     parquet_columns,
     read_plain_table,
+    suffix_of,
     with_points,
 )
 from ..readers.tidy import numbers_or_text
@@ -144,7 +146,7 @@ def read_predictions(file: str | Path) -> Prediction:
     Parameters
     ----------
     file : path
-        CSV or Parquet, also compressed, the first sheet of an .xlsx, or JSON.
+        CSV, Parquet or JSON, also compressed, or the first sheet of an .xlsx.
 
     Returns
     -------
@@ -169,9 +171,9 @@ def read_predictions(file: str | Path) -> Prediction:
     """
     path = Path(file)
     check_plain_file(path)
-    if path.suffix.lower() == ".json":
+    if suffix_of(path) == ".json":
         try:
-            report = json.loads(path.read_bytes())
+            report = json.loads(content(path))
             check_answer(report, "rows", str(path))
             frame = pd.DataFrame(report.pop("rows"))
         except (

@@ -26,13 +26,13 @@ from ..evaluation.paired import (
     estimated_difference,
     same_workloads,
 )
-from ..output import FILES
+from ..output import FILES, FORMATS
 from ..projection.chrome import as_profiled, is_projected
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, traces_of
 from ..readers.base import TRACE_BYTES
-from ..readers.files import content, head
+from ..readers.files import content, head, suffix_of
 from ..readers.labels import canonical_device
 from ..remarks import Remark
 from ..report.answer_schema import check_answer
@@ -533,30 +533,33 @@ def _answers(given: object) -> dict[str, Any] | None:
         files = [path / name for name in ("project.json", "forecast.json")]
     else:
         files = [path]
-    if path.is_file() and path.suffix.lower() in (".csv", ".parquet", ".xlsx"):
+    if path.is_file() and suffix_of(path) in FORMATS:
         return read_answers(path)
-    file = next((one for one in files if one.suffix == ".json" and one.is_file()), None)
-    if file is None or (not path.is_dir() and file.stat().st_size > _MOST_BYTES):
+    file = next((one for one in files if suffix_of(one) == ".json" and one.is_file()), None)
+    if file is None:
         return None
+    most = _MOST_BYTES
+    if path.is_dir():
+        most = TRACE_BYTES
     try:
-        content = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
+        answer = json.loads(content(file, max_bytes=most))
+    except (DataError, ValueError, RecursionError):  # a trace, or damaged: its reader says how
         return None
-    if not isinstance(content, dict) or "schema" not in content:
+    if not isinstance(answer, dict) or "schema" not in answer:
         return None
-    if {"rows", "median_predicted"} <= content.keys():
+    if {"rows", "median_predicted"} <= answer.keys():
         return {"predictions": read_predictions(file)}
-    if {"question", "fronts"} <= content.keys():  # the page's JSON: the best ways alone
-        check_answer(content, "best", str(file))
+    if {"question", "fronts"} <= answer.keys():  # the page's JSON: the best ways alone
+        check_answer(answer, "best", str(file))
         return {
-            "ways": pd.DataFrame(content["best"]).assign(
-                model=content["question"]["model"], level=content["level"]
+            "ways": pd.DataFrame(answer["best"]).assign(
+                model=answer["question"]["model"], level=answer["level"]
             )
         }
     for key in ("classes", "forecasts"):
-        if key in content:
-            check_answer(content, key, str(file))
-            return content
+        if key in answer:
+            check_answer(answer, key, str(file))
+            return answer
     return None
 
 

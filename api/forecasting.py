@@ -1007,6 +1007,11 @@ def _near_the_forecast(
         runs = runs[~far].reset_index(drop=True)
     if runs.empty and len(rejected):
         raise DataError(why_none_is_left(rejected), source=str(rejected["source"].iloc[0]))
+    if runs.empty:
+        raise DataError(
+            "no row is a run of serving (ttft_ms and tpot_ms), and no table has a column measured: "
+            "give runs of either kind"
+        )
     return runs, rejected
 
 
@@ -1078,6 +1083,10 @@ def _read(
         check_plain_file(Path(cases))
         try:
             table = pd.read_csv(cases, dtype=str, keep_default_na=False)
+        except pd.errors.EmptyDataError:
+            raise DataError("is empty", source=str(cases)) from None
+        except FileNotFoundError:
+            raise DataError("no such file", source=str(cases)) from None
         except (OSError, ValueError) as error:
             raise DataError(
                 f"cannot be read as a table of cases: {error}", source=str(cases)

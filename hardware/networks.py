@@ -83,10 +83,13 @@ def read_networks(path: Path) -> tuple[Network, Network]:
         network_gbs = 50
         network_us = 10
 
-    Raises DataError: the file cannot be read, or a key is unknown, missing or no number from 1e-6
+    Raises DataError: the file cannot be read or states nothing, or a key is unknown, missing or no number from 1e-6
     to 1e15.
     """
     table = read_toml(path)
+    if not table:
+        keys = ", ".join(_KEYS)
+        raise DataError(f"states nothing of a network: give some of {keys}", source=str(path))
     of_host = table.pop("host", None)
     if not isinstance(of_host, Mapping | None):
         raise DataError("host must be a table [host]", source=str(path))
@@ -136,6 +139,8 @@ def parse_network(text: str) -> tuple[float, float] | Path:
         host, target = (float(part) for part in text.split(":"))
     except ValueError:
         raise ParameterError(
-            "network", f"must be HOST:TARGET in GB/s, such as 50:400, got {text!r}"
+            "network",
+            "must be HOST:TARGET in GB/s, such as 50:400, or a file that ends in .toml, "
+            f"got {text!r}",
         ) from None
     return host, target

@@ -132,6 +132,14 @@ def campaign_of(path: Path) -> str:
     return Path(name).stem
 
 
+def suffix_of(path: Path) -> str:
+    """Return the file's extension in lower case, not that of its compression (".csv" of a.CSV.gz)."""
+    name = path.name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    return Path(name).suffix
+
+
 def by_number(word: str) -> list[str | int]:
     """Return a key that sorts words with numbers in them by the numbers: pass_2 before pass_10.
 
@@ -190,6 +198,8 @@ def _reading(path: Path) -> Generator[None]:
     check_plain_file(path)
     try:
         yield
+    except FileNotFoundError:
+        raise DataError("no such file", source=str(path)) from None
     except _DAMAGED as error:
         raise DataError(f"cannot be read ({error})", source=str(path)) from error
 
@@ -416,11 +426,14 @@ def read_plain_table(path: Path) -> pd.DataFrame:
 
     The values of CSV and .xlsx stay text for the check that follows.
 
-    Raises DataError where it does not exist or cannot be read.
+    Raises DataError where it does not exist, is empty or cannot be read.
     """
+    check_plain_file(path)
     if not isfile(path):
         raise DataError("no such file", source=str(path))
     beginning = head(path)
+    if not beginning.strip():
+        raise DataError("is empty", source=str(path))
     if beginning.startswith(PARQUET):
         return read_parquet(path)
     return plain_rows(

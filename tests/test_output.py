@@ -76,6 +76,13 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         check_output(tmp_path / "run", ["result.json"])
 
 
+def test_a_folder_of_others_is_not_searched_through(tmp_path: Path) -> None:
+    (tmp_path / "home" / "thesis" / "years").mkdir(parents=True)
+    (tmp_path / "home" / "thesis" / "years" / "of.txt").write_text("work")
+    with pytest.raises(DataError, match=r"home: holds other files \(thesis\)"):
+        check_output(tmp_path / "home", ["result.json"])
+
+
 def test_texts_make_a_folder_and_another_folder_is_refused(tmp_path: Path) -> None:
     write_texts(tmp_path / "run", {"a.json": "{}", "b.html": "µs"})
     assert names(tmp_path / "run") == ["a.json", "b.html"]

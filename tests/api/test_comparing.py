@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -392,6 +394,19 @@ def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path
     assert json.loads(told.output)["answers"][0]["ratio_upper"] == pytest.approx(
         table["ratio_upper"][0]
     )
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
+def test_predictions_that_were_compressed_are_compared_as_they_were(
+    suffix: str, ending: str, pack: Callable[[bytes], bytes], ols: fc.Run, tmp_path: Path
+) -> None:
+    found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}))
+    found.save(tmp_path / f"rows{suffix}")
+    packed = tmp_path / f"rows{suffix}{ending}"
+    packed.write_bytes(pack((tmp_path / f"rows{suffix}").read_bytes()))
+    assert len(fc.read_predictions(packed).frame) == len(found.frame)
+    assert set(fc.compare(found, packed).table["ratio"]) == {1.0}
 
 
 def test_tables_of_predictions_that_others_saved_are_read_or_refused(

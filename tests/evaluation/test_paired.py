@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from flopcast.evaluation.paired import Estimate, estimated_difference, paired_difference
+from flopcast.errors import DataError
+from flopcast.evaluation.paired import (
+    Estimate,
+    estimated_difference,
+    paired_difference,
+    same_workloads,
+)
 
 
 def test_test_and_interval_are_scipy_s_where_groups_are_rows() -> None:
@@ -91,3 +98,41 @@ def test_errors_that_two_estimates_make_alike_cancel_in_their_ratio() -> None:
     assert np.log(half.ratio / half.ratio_lower) == pytest.approx(
         1.6449 * np.hypot(0.1, 0.03), rel=1e-4
     )
+
+
+def predicted(m: list[object], us: list[float], **more: object) -> pd.DataFrame:
+    """Return a table of predictions of products."""
+    return pd.DataFrame({"op": "gemm", "m": m, "target": "MI355X", "predicted_us": us} | more)
+
+
+def pairs(first: pd.DataFrame, second: pd.DataFrame) -> list[tuple[float, float]]:
+    sides = same_workloads(first, second, "predicted_us", ())
+    return list(zip(*(side["predicted_us"] for side in sides), strict=True))
+
+
+def test_rows_of_one_workload_are_paired_in_their_order_whatever_a_file_made_of_numbers() -> None:
+    first = predicted([64, 128, 64, 256, 512], [1.0, 2.0, 3.0, 4.0, np.nan])
+    second = predicted(["128.0", "64", "7", "6.4e1"], [20.0, 10.0, 70.0, 30.0])
+    assert pairs(first, second) == [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]
+    assert pairs(second, first) == [(20.0, 2.0), (10.0, 1.0), (30.0, 3.0)]
+
+
+def test_rows_are_paired_by_their_source_unless_that_pairs_none() -> None:
+    first = predicted([64, 64], [1.0, 2.0], source=["a.csv:2", "a.csv:3"])
+    turned = first.iloc[::-1]
+    assert pairs(first, turned) == [(1.0, 1.0), (2.0, 2.0)]
+    assert pairs(first, turned.assign(source="b.csv:9")) == [(1.0, 2.0), (2.0, 1.0)]
+    with pytest.raises(DataError, match="no workload is predicted in both"):
+        pairs(first, turned.assign(m=7))
+
+
+def test_a_missing_word_is_the_same_however_it_is_missing() -> None:
+    first = predicted([64, 64], [1.0, 2.0], kernel=["", "knl"])
+    second = predicted([64, 64], [10.0, 20.0], kernel=[None, "knl"])
+    assert pairs(first, second) == [(1.0, 10.0), (2.0, 20.0)]
+
+
+def test_a_workload_that_is_predicted_more_often_in_one_table_is_refused() -> None:
+    first = predicted([7, 64, 64], [1.0, 2.0, 3.0])
+    with pytest.raises(DataError, match="row 2 of the first table is predicted 2 and 1 times"):
+        pairs(first, predicted([64, 7], [1.0, 2.0]))

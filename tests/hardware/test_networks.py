@@ -38,6 +38,7 @@ def test_two_levels_one_level_and_another_host(tmp_path: Path) -> None:
         ("node_gpus = 8\nnetwork_gbs = -1", "network_gbs must be a number from"),
         ("network_gb = 50", "did you mean network_gbs"),
         ("host = 1", "table"),
+        ("", "states nothing of a network: give some of"),
         ("[host]\nnetwork_gbs = true", "host.*network_gbs"),
         ("x = ", "not valid TOML"),
     ],
