@@ -37,8 +37,8 @@ FORMATS: Final = (
     *READABLE,
     ".xlsx",
 )
-PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx")
-"""Suffixes of files of predictions; JSON has a report beside the rows."""
+PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx", ".html")
+"""Suffixes of files of predictions; JSON has a report beside the rows, HTML is the page."""
 FILES: Final = {
     "check": ("check.json", "check.html"),
     "compare": ("compare.json", "compare.html"),
@@ -293,7 +293,7 @@ def check_folder(out: Path) -> None:
 
 
 _OF_FILES: Final = (
-    *(".html", *PREDICTION_FORMATS),
+    *PREDICTION_FORMATS,
     *(".db", ".feather", ".gz", ".htm", ".log", ".md", ".npz", ".pdf", ".png", ".py", ".sh"),
     *(".sqlite", ".svg", ".toml", ".tsv", ".txt", ".xls", ".yaml", ".yml", ".zip"),
 )

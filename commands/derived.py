@@ -468,7 +468,7 @@ def _finish(
     written = [*result.saved_besides]
     rows = None
     if out is not None and VERBS[name].suffixes:
-        result.save(out)
+        opt.save_file(context, result, out)
         written.append(out)
         rows = len(result.table)
     elif out is not None:

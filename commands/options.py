@@ -553,6 +553,14 @@ def finish(
     )
 
 
+def save_file(context: typer.Context, result: Result, out: Path) -> None:
+    """Write a result as one file; a page says what it was made of, for which all that was read is hashed."""
+    made = None
+    if out.suffix.lower() == ".html":
+        made = made_by(context)
+    result.save(out, made=made)
+
+
 def made_by(context: typer.Context) -> dict[str, Any]:
     """Return where the page of a command comes from: the call, the files that it was given, its seed."""
     from ..api.provenance import made_of  # here: it takes time, and only pages need it

@@ -16,12 +16,14 @@ from .derived import as_taken, with_options_of
 PLACE = 20
 EXAMPLES = (
     "flopcast predict runs/mine new.csv --out predictions.csv",
+    "flopcast predict runs/mine new.csv --out predictions.html",
     "flopcast predict shipped products.csv --target MI300X",
 )
 
 
 @with_options_of("predict", {}, ("run", "data", "out", "overwrite"))
 def command(
+    context: typer.Context,
     run: Annotated[
         Path,
         typer.Argument(
@@ -35,7 +37,11 @@ def command(
     ],
     *,
     out: Annotated[
-        Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")
+        Path | None,
+        opt.option(
+            "File to write: rows to .csv, .parquet, .json or .xlsx, a page to .html.",
+            spelt="--out -o",
+        ),
     ] = None,
     need: opt.NeedOption = None,
     every: opt.AllOption = False,
@@ -61,7 +67,9 @@ def command(
     from ..report.terminal import print_json, show
 
     gc.freeze()
-    prediction = predict(run, *data, out=None if as_json else out, **settings)
+    # batches go to the file as they come; what has the need of the rows, or how the page was made, follows
+    at_last = as_json or (out is not None and out.suffix.lower() == ".html")
+    prediction = predict(run, *data, out=None if at_last else out, **settings)
     remark_of_need = None
     if need is not None:
         from ..api.checking import needed
@@ -73,9 +81,9 @@ def command(
         }
         remark_of_need = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
         prediction.summary["need"] = remark_of_need.to_dict()
+    if at_last and out is not None:
+        opt.save_file(context, prediction, out)
     if as_json:
-        if out is not None:
-            prediction.save(out)
         print_json(to_json(prediction.frame, prediction.summary))
         return
     document = predictions_document(prediction.frame, prediction.summary, whole=out is not None)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
 from .formats import distinct, escape, percent, shortened
-from .run_folder import Metrics, beside, ordered, reference, simplest
+from .run_folder import ANALYTIC, Metrics, beside, ordered, reference, simplest
 from .static_figures import Drawing
 
 Look = dict[str, Any]
@@ -474,33 +474,69 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
 
     They are as `flopcast.predict` returns them; rows without a prediction are left out.
     """
-    columns = list(prediction_columns(metric).values())
-    rows = frame[frame[columns[0]].notna()].sort_values(columns[0], kind="stable")
+    predicted = prediction_columns(metric)["predicted"]
+    rows = frame[frame[predicted].notna()].sort_values(predicted, kind="stable")
     place = np.arange(1, len(rows) + 1)
+    figure = Drawing([*_with_intervals(rows, place, metric, np.ones(len(rows)))])
+    figure.update_yaxes(type="log", title_text=f"predicted {escape(quantity(metric).label)}")
+    figure.update_xaxes(title_text="workloads from smallest to largest")
+    return styled(figure, 460, legend=ABOVE)
+
+
+def over_measured(frame: pd.DataFrame, metric: str, device: str) -> go.Figure | None:
+    """Draw predictions with their intervals, relative to what a device measured of the same rows.
+
+    ``frame`` is as for `intervals`, with the measured values under the metric's name; FLOPS scaling
+    stands beside them where it has that. None where no row has both.
+    """
+    predicted = prediction_columns(metric)["predicted"]
+    rows = frame[(frame[metric] > 0) & frame[predicted].notna()]
+    if rows.empty:
+        return None
+    measured = rows[metric].to_numpy(dtype=float)
+    figure = Drawing([*_with_intervals(rows, measured, metric, measured)])
+    if ANALYTIC in rows:
+        law = rows[ANALYTIC].to_numpy(dtype=float) / measured
+        figure.add_scatter(
+            name=ANALYTIC,
+            x=_short(measured),
+            y=_short(law),
+            hovertemplate=f"%{{y:.4~g}}<extra>{ANALYTIC}</extra>",
+            **dots(OTHERS[2], 5, symbol="cross"),
+        )
+    figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1})
+    where = f"measured on {escape(device)}"
+    figure.update_xaxes(type="log", title_text=f"{where}: {escape(quantity(metric).label)}")
+    figure.update_yaxes(rangemode="tozero", title_text=f"predicted / {where}")
+    return styled(figure, 460, legend=ABOVE)
+
+
+def _with_intervals(
+    rows: pd.DataFrame, across: np.ndarray, metric: str, base: np.ndarray
+) -> Iterator[go.Scatter]:
+    """Yield predictions with their intervals over ``base``, those like training and those unlike it apart."""
+    columns = prediction_columns(metric).values()
     outside = rows["extrapolated"].to_numpy(dtype=bool)
-    figure = Drawing()
-    for name, colour, of in (
-        ("like training", SELECTED, ~outside),
-        ("extrapolated", BASELINE, outside),
-    ):
-        predicted, lower, upper = (rows[column].to_numpy(dtype=float)[of] for column in columns)
+    kinds = (("like training", SELECTED, ~outside), ("unlike training", BASELINE, outside))
+    for name, colour, of in kinds:
+        if not of.any():
+            continue
+        relative = rows.loc[of, [*columns]].to_numpy(dtype=float) / base[of, np.newaxis]
+        predicted, lower, upper = relative.T
         bars = {
             "type": "data",
             "symmetric": False,
             "array": upper - predicted,
             "arrayminus": predicted - lower,
         }
-        figure.add_scatter(
+        yield go.Scatter(
             name=name,
-            x=place[of],
+            x=across[of],
             y=predicted,
             error_y={**bars, "thickness": 1, "width": 0},
             hovertemplate=f"%{{y:.4~g}}<extra>{name}</extra>",
             **dots(colour, 5),
         )
-    figure.update_yaxes(type="log", title_text=escape(quantity(metric).label))
-    figure.update_xaxes(title_text="workloads from smallest to largest")
-    return styled(figure, 460, legend=ABOVE)
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -37,8 +38,10 @@ from .document import (
     Document,
     Fact,
     Facts,
+    Figure,
     Headline,
     Lines,
+    Listing,
     Row,
     Section,
     Table,
@@ -48,6 +51,7 @@ from .document import (
     picked,
     remarked,
 )
+from .figures import intervals, over_measured, thinned
 from .formats import NONE, alike, counted, figure, has_value, number, percent, share
 from .layouts import laid_out
 from .training import metric, speedup_parts, title
@@ -56,6 +60,7 @@ SHOWN = 10  # first rows that are kept where all are written to a file
 # on a terminal
 _ROWS = 6
 _CAUSES = 3
+_LEAST_SURE: Final = 10  # rows of a page
 _WORKLOAD = 48  # columns of text for a workload
 _ENDS: Final = ("predicted", "lower", "upper")
 _ALWAYS = ("op", "dtype_a", "source")
@@ -245,21 +250,91 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     if report["median_relative_width"] is not None:
         width = f"median width {share(report['median_relative_width'])}"
     spread = f"{100 * report['level']:g} % intervals: {width}"
+    expected = [*_expected(report)]
+    unit = quantity(report["metric"]).unit
+    answer = f"median {figure(report['median_predicted'])} {unit} on {report['target']}"
+    rival = ""
+    is_whole = len(frame) == report["n"]
+    if report["host"] is not None and report["metric"] in frame and is_whole:
+        predicted = frame[prediction_columns(report["metric"])["predicted"]].notna()
+        measured = _median(frame[report["metric"]][predicted])
+        rival = f"median {figure(measured)} {unit} measured on {report['host']}"
+    beneath = f"{'; '.join([spread, *expected])}."
     more = f"These are the first of {len(frame):,} rows: --out FILE.csv writes them all"
     return Document(
         title=f"{title(report)}: {metric(report)}, by {report['model']}",
         opening=[
+            Headline("", answer, rival, beneath, medium="page"),
             Facts(tuple(_counts(report))),
-            lines([f"{middle}, {spread}", *_expected(report)]),
+            lines([f"{middle}, {spread}", *expected], medium="terminal"),
             first_rows(frame, report),
             *speedup_parts(report),
         ],
+        sections=_sections(frame, report),
         closing=[
             lines([] if whole or len(frame) <= _ROWS else [more]),
             Lines(remarked(report["notes"])),
         ],
         data=report,
     )
+
+
+def _sections(frame: pd.DataFrame, report: Report) -> list[Section]:
+    """Return what a page has of the rows: their intervals, beside what was measured, the least sure, and all."""
+    predicted, lower, upper = prediction_columns(report["metric"]).values()
+    done = frame[frame[predicted].notna()]
+    half_width = (done[upper] - done[lower]) / (2 * done[predicted])
+    order = half_width.fillna(np.inf).sort_values(ascending=False, kind="stable").index
+    least_sure = replace(
+        _rows_of(done.loc[order].head(_LEAST_SURE), report),
+        title="least sure",
+        caption="The widest intervals, relative to the prediction.",
+        medium="page",
+    )
+    remarks = replace(Lines(remarked(report["notes"]), "list"), medium="page")
+    return [
+        Section("How sure each prediction is", _drawn(done, report), "intervals", "Intervals"),
+        Section("Least sure", [least_sure]),
+        Section("All predictions", [_listing(frame, report)], "rows", "Rows"),
+        Section("Remarks", [remarks]),
+    ]
+
+
+def _drawn(done: pd.DataFrame, report: Report) -> list[Figure]:
+    """Return the figures of predicted rows: their intervals, and the predictions over what was measured."""
+    name = report["metric"]
+    predicted = prediction_columns(name)["predicted"]
+    rows = thinned(done.sort_values(predicted, kind="stable"))
+    bars = f"bars are {100 * report['level']:g} % intervals"
+    if len(rows) < len(done):
+        bars += f" ({len(rows):,} of {len(done):,} rows, evenly chosen by their place)"
+    drawn = f"Predictions from the smallest to the largest; {bars}"
+    pictures = [Figure(partial(intervals, rows, name), drawn)]
+    where = report["host"]
+    if where is None and "device" in rows:
+        where = report["target"]
+        # measured elsewhere, such a row says nothing of the target
+        rows = rows[rows["device"] == where]
+    if where is None or name not in rows:
+        return pictures
+    drawn = f"Predicted over measured on {where}; {bars}"
+    return [*pictures, Figure(partial(over_measured, rows, name, str(where)), drawn)]
+
+
+def _listing(frame: pd.DataFrame, report: Report) -> Listing:
+    """List every row, of very many evenly chosen ones."""
+    shown = thinned(frame)
+    which = f"All {counted(len(frame), 'prediction')}"
+    if len(shown) < len(frame):
+        which = f"{len(shown):,} of {len(frame):,} predictions, evenly chosen by their place,"
+    folded = f"{which} as a table: search, sort, download"
+
+    def texts() -> list[list[str]]:
+        table = _rows_of(shown, report)
+        cells = [[str(cell) for cell in row.cells] for row in table.rows]
+        return [list(column) for column in zip(*cells, strict=True)]
+
+    return Listing(_rows_of(shown[:0], report).columns, texts, "predictions", folded=folded)
 
 
 def _expected(report: Report) -> Iterator[str]:
@@ -280,7 +355,14 @@ def stated_error(stated: Mapping[str, Any]) -> str:
 
 
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:
-    """Return the first rows: the workload, what the host measured, the prediction and its interval."""
+    """Return the first rows, for terminals, whose lines have no room for whole workloads."""
+    table = _rows_of(frame.head(_ROWS), report)
+    first, *others = table.columns
+    return replace(table, columns=[replace(first, kind="cut"), *others], medium="terminal")
+
+
+def _rows_of(frame: pd.DataFrame, report: Report) -> Table:
+    """Return rows as a table: the workload, what the host measured, the prediction and its interval."""
     names = dict(zip(prediction_columns(report["metric"]).values(), _ENDS, strict=True))
     words = {}
     if report["host"] is not None and report["metric"] in frame:
@@ -289,13 +371,15 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
         words["device"] = "on"
         names = {name: head if head in _ENDS else "measured" for name, head in names.items()}
     body = []
-    for row in frame.head(_ROWS).to_dict("records"):
+    for row in frame.to_dict("records"):
         cells = (*(row[name] for name in words), *(figure(row[name]) for name in names))
         tone: Tone = "warning" if row["reason"] else ""
         body.append(Row((workload(row), *cells, row["reason"]), tone))
+    unit = quantity(report["metric"]).unit
     heads = (
-        Column("workload", "cut", most=_WORKLOAD),
-        *columns(*words.values(), numbers=[*names.values()]),
+        Column("workload", most=_WORKLOAD),
+        *columns(*words.values()),
+        *(Column(head, "number", unit=unit) for head in names.values()),
         Column("unlike training, or not predicted", "prose"),
     )
     return Table(heads, body)

@@ -46,6 +46,23 @@ def test_files_hold_the_rows(found: Prediction, tmp_path: Path, suffix: str) -> 
     assert again["reason"].tolist() == ["", row_refused("zero-duration", "0.0").text]
 
 
+def test_a_page_says_what_it_was_made_of(run: Path, tmp_path: Path) -> None:
+    data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
+    out = tmp_path / "page.html"
+    for more in ((), ("--json",)):
+        told = invoke(run, data, "--out", out, *more)
+        assert told.exit_code == 0, told.output
+        page = out.read_text()
+        assert "made by flopcast" in page
+        assert f"flopcast predict {run} {data}<" in page
+        assert data.name in page
+        out.unlink()
+    out.write_text("mine")
+    told = invoke(run, data, "--out", out)
+    assert told.exit_code == 2
+    assert out.read_text() == "mine"
+
+
 def many_rows() -> pd.DataFrame:
     """Return rows of two devices and operators: kernels of one problem far apart, some refused, some far outside."""
     rng = np.random.default_rng(0)
@@ -117,7 +134,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     code, _, error = invoke("no-such-run", data, "--out", "x.ods")
     assert (code, error.count("\n")) == (2, 1)
-    assert all(word in error for word in ("--out", ".csv, .parquet, .json or .xlsx", "'x.ods'"))
+    assert all(word in error for word in ("--out", ".json, .xlsx or .html", "'x.ods'"))
     code, _, error = invoke(run, data, "--out", data)
     assert code == 2
     assert data.name in error

@@ -197,6 +197,25 @@ def test_bars_reach_from_the_lower_to_the_upper_limit_and_what_is_unlike_trainin
         assert (*trace.x, predicted, predicted - down, predicted + up) == (place, *bars)
 
 
+def test_predictions_and_flops_scaling_stand_relative_to_what_was_measured() -> None:
+    frame = pd.DataFrame(
+        {
+            "duration_us": [4.0, 20.0, 0.0, 5.0],
+            "predicted_us": [2.0, 15.0, 1.0, np.nan],
+            "lower_us": [1.0, 10.0, 1.0, np.nan],
+            "upper_us": [3.0, 30.0, 1.0, np.nan],
+            "FLOPS scaling": [2.0, 10.0, 1.0, 1.0],
+            "extrapolated": False,
+        }
+    )
+    drawn = figures.over_measured(frame, "duration_us", "MI300X")
+    like, law = drawn.data
+    assert (*like.x, *like.y) == (4.0, 20.0, 0.5, 0.75)
+    assert (*like.error_y.array, *like.error_y.arrayminus) == (0.25, 0.75, 0.25, 0.25)
+    assert [*law.y] == [0.5, 0.5]
+    assert figures.over_measured(frame.iloc[2:], "duration_us", "MI300X") is None
+
+
 def test_a_figure_keeps_what_it_says_and_takes_the_look_of_the_page():
     drawn = go.Figure(
         go.Scatter(x=[1, 2], y=[3, 4]),

@@ -115,7 +115,7 @@ def test_the_report_counts() -> None:
 def test_an_interval_without_bound_has_no_width() -> None:
     assert reported(predictions().assign(upper_us=np.inf))["median_relative_width"] is None
     frame = predictions().assign(upper_us=np.inf)
-    assert "bound known" in predictions_document(frame, reported(frame)).opening[1].lines[0].text
+    assert "bound known" in predictions_document(frame, reported(frame)).opening[2].lines[0].text
 
 
 def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
@@ -180,7 +180,7 @@ def test_few_rows_and_rows_written_elsewhere_need_no_file() -> None:
 def test_causes_beyond_three_are_summed() -> None:
     frame = predictions(7).assign(extrapolated=True)
     reasons = {row: remark("missing-value", feature=f"x{row}") for row in range(7)}
-    facts, *_ = predictions_document(frame, reported(frame, reasons)).opening
+    _, facts, *_ = predictions_document(frame, reported(frame, reasons)).opening
     assert [(fact.value, fact.label) for fact in facts.facts[-2:]] == [
         ("1", f"– {reasons[2]}"), ("4", "– other reasons")
     ]  # fmt: skip
@@ -194,3 +194,35 @@ def test_without_a_host_there_is_no_measured_column() -> None:
         "lower",
         "upper",
     ]
+
+
+def test_a_page_says_how_long_and_how_sure_then_the_least_sure_rows_and_all() -> None:
+    frame = predictions(12)
+    frame.loc[3, ["lower_us", "upper_us"]] = 2.0, 40.0
+    frame.loc[5, ["lower_us", "upper_us"]] = np.nan
+    frame.loc[7, ["predicted_us", "lower_us", "upper_us"]] = np.nan
+    document = predictions_document(frame, reported(frame))
+    head = document.opening[0]
+    assert (head.rival, head.answer) == (
+        "median 20.5 µs measured on MI300X", "median 10 µs on MI355X"
+    )  # fmt: skip
+    sure, least, every, remarks = document.sections
+    assert [part.draw().layout.yaxis.title.text for part in sure.parts] == [
+        "predicted time, µs", "predicted / measured on MI300X"
+    ]  # fmt: skip
+    (table,) = least.parts
+    assert [row.cells[0].split()[2] for row in table.rows[:3]] == ["m=6", "m=4", "m=1"]
+    assert len(table.rows) == 10
+    (listing,) = every.parts
+    assert [len(column) for column in listing.texts()] == [12] * len(listing.columns)
+    assert remarks.parts[0].lines[0].text == "note: fp32 assumed"
+
+
+def test_what_other_devices_measured_stands_beside_no_prediction_of_a_run_without_a_host() -> None:
+    frame = predictions(3).assign(device=["MI355X", "H200", ""])
+    sure = predictions_document(frame, reported(frame, host=None)).sections[0]
+    _, beside = sure.parts
+    assert [len(trace.x) for trace in beside.draw().data] == [1]
+    assert (
+        len(predictions_document(predictions(), reported(frame, host=None)).sections[0].parts) == 1
+    )
