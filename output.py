@@ -47,6 +47,7 @@ FILES: Final = {
     "forecast": ("forecast.json", "forecast.html", "forecast.csv"),
     "power": ("power.json", "power.html"),
     "project": ("project.json", "project.html", "kernels.parquet", "trace.json.gz"),
+    "projections": ("projections.json", "projections.html"),
     "scale": ("scale.json", "scale.html"),
     "validate": ("validation.json", "validation.html"),
 }
@@ -281,10 +282,15 @@ def check_name(out: Path) -> None:
             raise DataError(what, source=str(out)) from None
 
 
+def is_called_a_file(out: Path) -> bool:
+    """Whether a place has the suffix of files, and is no folder."""
+    return out.suffix.lower() in _OF_FILES and not out.is_dir()
+
+
 def check_folder(out: Path) -> None:
     """Refuse a new folder whose name is that of a file, and one where nothing can be written (`check_place`)."""
     check_name(out)
-    if out.suffix.lower() in _OF_FILES and not out.is_dir():
+    if is_called_a_file(out):
         what = (
             f"would be a folder, for several files: choose a name that does not end in {out.suffix}"
         )

@@ -338,6 +338,8 @@ def project(trace: Path | str, target: Device | None = None, **choices: Any) -> 
 class Projections(Result, tuple[ProjectedTrace, ...]):
     """Several traces, or one on several targets; `project_each` makes them."""
 
+    saved_as = FILES["projections"]
+
     @property
     def table(self) -> pd.DataFrame:
         """One row per trace and target, what takes least of its measured time first."""

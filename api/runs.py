@@ -338,6 +338,11 @@ class Run(Result):
             self.metrics, self.predictions, run=self.folder, saved=self.folder is not None
         )
 
+    @classmethod
+    def check_folder(cls, folder: Path) -> None:
+        """Refuse a folder that no run can be written to; called before the work, not after."""
+        check_run_folder(folder)
+
     def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         """Write the run folder. Raises ArtifactError: it holds something that is no run, or files that no run has."""
         if self._fresh is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -13,12 +12,12 @@ import pandas as pd
 from .. import values
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
-from ..output import check_output, dumps, whole_folder
+from ..output import dumps, whole_folder
 from ..report.document import Document
 from ..report.html import page
 from ..report.notebook import notebook_progress
 from ..report.result import Result
-from ..report.run_folder import TARGETS, check_run_folder
+from ..report.run_folder import TARGETS, check_runs_folder, folder_of
 from ..report.training import targets_document
 from ..settings import Report, configured
 from ..table.problems import rows_of
@@ -41,7 +40,7 @@ class Runs(Result, Mapping[str, Run]):
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = dict(runs)
-        self.folders = {name: _folder(name) for name in runs}
+        self.folders = {name: folder_of(name) for name in runs}
 
     def __getitem__(self, target: str) -> Run:
         return self._runs[target]
@@ -74,10 +73,7 @@ class Runs(Result, Mapping[str, Run]):
 
     def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         """Write a run folder per target, and beside them ``targets.json`` and ``targets.html``."""
-        for place in self.places(folder).values():
-            check_run_folder(place)
-        names = self.folders.values()
-        check_output(folder, (*TARGETS, *names), checked=[*names])
+        check_runs_folder(folder, self)
         document = self.document(folder)
         with whole_folder(folder) as stage:
             for name, place in self.places(stage).items():
@@ -198,10 +194,5 @@ class _OfAll:
 def _fits(fits: str | Path, target: str, *, resume: bool) -> dict[str, Any]:
     """Return where the fits for a target are kept, and whether there are any to go on with."""
     path = Path(fits)
-    path = path.with_name(f"{path.stem}.{_folder(target)}{path.suffix}")
+    path = path.with_name(f"{path.stem}.{folder_of(target)}{path.suffix}")
     return {"fits": path, "resume": resume and path.exists()}
-
-
-def _folder(target: str) -> str:
-    """Return a target's name as that of a folder."""
-    return re.sub(r"[^\w.-]+", "-", target).strip("-.")

@@ -21,6 +21,7 @@ EXAMPLES = (
 )
 SAMPLES = 256  # of one trace; of ranks together a draw takes longer, and the API has fewer
 _ALONE = "is of one trace alone, not of ranks replayed together"
+_ONE = "takes one trace and target at a time, got more"
 ONE_TRACE = (
     *("comm_wait", "durations", "phases", "uncertainty", "sweep"),
     *("power", "need", "fidelity", "advice", "best"),
@@ -46,7 +47,10 @@ def command(
     ] = False,
     out: Annotated[
         Path | None,
-        opt.option("Folder for the tables, the page and the projected trace.", spelt="--out -o"),
+        opt.option(
+            "Folder for the tables, the page and the projected trace; of several the page of all.",
+            spelt="--out -o",
+        ),
     ] = None,
     chakra: opt.ChakraOption = None,
     every: opt.AllOption = False,
@@ -58,10 +62,19 @@ def command(
     Without --host the trace says where it was measured; without --target that GPU stays, and
     something else changes.
     """
-    durations = given["durations"]
-    check_output(out, FILES["project"], [*traces, *([durations] if durations else [])])
-    opt.check_chakra(chakra)
     wanted = _targets(target)
+    several = isinstance(wanted, list) or (len(traces) > 1 and not together)
+    files = FILES["project"]
+    if several:
+        files = FILES["projections"]
+    elif traces[0].is_dir() and not together:
+        # how many traces it holds is known once they are read
+        files = (*files, *FILES["projections"])
+    durations = given["durations"]
+    check_output(out, files, [*traces, *([durations] if durations else [])])
+    if chakra is not None and several:
+        raise ParameterError("chakra", _ONE)
+    opt.check_chakra(chakra)
     choices = as_taken("project_traces", given, "api.projecting")
     opt.announce("reading the trace", quiet=as_json)
     if together:
@@ -82,40 +95,46 @@ def command(
     from ..report.terminal import print_json, show
 
     results = project_traces(traces, wanted, **choices)
-    if out is not None or chakra is not None:
-        first = list(islice(results, 2))
-        if len(first) > 1:
-            name = "out"
-            if out is None:
-                name = "chakra"
-            raise ParameterError(name, "takes one trace and target at a time, got more")
-        if out is not None:
-            first[0].save(out, made=opt.made_by(context))
-        if chakra is not None:
-            first[0].save_chakra(chakra)
-        results = iter(first)
-    if as_json:
-        print_json(dumps([one.answers for one in results], missing=True))
-        return
+    if chakra is not None:
+        results = islice(results, 2)
     projections = Projections(results)
-    if len(projections) > 1:
-        show(projections.document(), every=every)
+    several = len(projections) > 1
+    written = []
+    if several and chakra is not None:
+        raise ParameterError("chakra", _ONE)
+    if out is not None and several:
+        projections.save(out, made=opt.made_by(context))
+        written = [out / name for name in projections.saved_as]
+    elif out is not None:
+        projections[0].save(out, made=opt.made_by(context))
+        written = [out / name for name in FILES["project"]]
+    if chakra is not None:
+        projections[0].save_chakra(chakra)
+    if as_json:
+        print_json(dumps([one.answers for one in projections], missing=True))
+        return
+    if several:
+        show(projections.document(), *written, every=every)
+        written = []
         if not every:
             print("A screen of each: --all")
             return
     for one in projections:
-        show(
-            one.document(),
-            *(out / name for name in FILES["project"] if out is not None),
-            every=every,
-        )
+        show(one.document(), *written, every=every)
 
 
 def _targets(names: str | None) -> Any:
     """Return the GPUs of ``GPU,GPU``: one by itself, several as a list, None for the one that was measured."""
     if names is None or "," not in names:
         return opt.parse_gpu(names)
-    return [opt.parse_gpu(name.strip()) for name in names.split(",")]
+    gpus = []
+    for name in names.split(","):
+        gpu = opt.parse_gpu(name.strip())
+        if gpu not in gpus:
+            gpus.append(gpu)
+    if len(gpus) == 1:
+        return gpus[0]
+    return gpus
 
 
 def _together(

@@ -9,7 +9,15 @@ import typer
 
 from ..errors import ParameterError, check_quick
 from ..hardware import Comparison
-from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
+from ..report.run_folder import (
+    METRICS,
+    MODEL,
+    PREDICTIONS,
+    REPORT,
+    TARGETS,
+    check_run_folder,
+    check_runs_folder,
+)
 from . import options as opt
 from .derived import as_taken, with_options_of
 
@@ -55,7 +63,9 @@ def command(
     host = opt.named_or_measured(given.pop("host"), data)
     target = opt.named_or_measured(given.pop("target"), data, several=True)
     one_for_each = host is not None and not Comparison.means_all(host) and isinstance(target, list)
-    if out is not None and not one_for_each:
+    if out is not None and one_for_each:
+        check_runs_folder(out, [gpu.name for gpu in target])
+    elif out is not None:
         check_run_folder(out)
     settings = as_taken("train", given) | {"host": host, "resume": resume}
     if out is not None:

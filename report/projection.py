@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ..errors import few
 from ..operators.operators import OPS
 from ..output import SCHEMA
 from ..projection.job import PARTS, Job
@@ -58,6 +59,7 @@ from .predictions import workload
 from .projection_figures import (
     advice_figure,
     class_figure,
+    differences_figure,
     grid_figure,
     pairs_figure,
     ranks_figure,
@@ -626,15 +628,29 @@ def projections_document(results: Sequence[Result]) -> Document:
         pace = PACES[max(result.path, key=lambda kind: result.path[kind])]
         places.append({**records[-1], "interval": reach, "pace": pace})
     first = records[0]
+    traces = {str(one["trace"]) for one in records}
+    targets = {str(one["target"]) for one in records}
+    called = counted(len(traces), "trace")
+    about = f"shortest against its measured time: {first['trace']}"
+    if len(traces) == 1:
+        called = str(first["trace"])
+        about = "shortest"
+    level = f"{100 * results[0].uncertainty.level:g} %"
     head = Headline(
-        "least of its measured time",
-        f"{first['trace']} on {first['target']}",
-        f"{formatted(first['ratio'], '{:.3f}')} of {duration(first['measured_us'])}",
+        about,
+        f"{duration(first['projected_us'])} on {first['target']}",
+        f"{duration(first['measured_us'])} on {first['host']}",
+        f"{formatted(first['ratio'], '{:.3f}')} of the measured time, {level} interval "
+        f"{places[0]['interval']}",
     )
-    level = {"level": f"{100 * results[0].uncertainty.level:g} %"}
+    drawn = Figure(
+        partial(differences_figure, records),
+        f"Change of the time against the measured one, with {level} intervals",
+    )
     return Document(
-        title=counted(len(results), "projection"),
-        opening=[head, laid_out("projections", places, level), _first_advice(ranked)],
+        title=f"{called} on {few(sorted(targets))}",
+        opening=[head, laid_out("projections", places, {"level": level}), _first_advice(ranked)],
+        sections=[Section("By how much each differs", [drawn], "changes", "Changes")],
         data={"schema": SCHEMA, "projections": records},
     )
 

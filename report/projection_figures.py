@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from .figures import (
     NEUTRAL,
     OTHERS,
     SELECTED,
+    changes,
     dots,
     log_axes,
     stroke,
@@ -63,6 +64,27 @@ def class_figure(result: Result) -> go.Figure:
     figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
     legend = {"traceorder": "reversed"}
     return styled(figure, 140 + 46 * len(shown), legend, barmode="group")
+
+
+def differences_figure(projected: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """Draw by how much each of several projections differs from the measured time, with its interval.
+
+    They are the entries of ``projections`` in their JSON.
+    """
+    several = len({one["trace"] for one in projected}) > 1
+    names = []
+    values = []
+    limits = []
+    for one in projected:
+        name = str(one["target"])
+        if several:
+            name = f"{one['trace']} on {name}"
+        names.append(name)
+        ends = [one["projected_us"], one["lower_us"], one["upper_us"]]
+        change, lower, upper = (100 * (end / one["measured_us"] - 1) for end in ends)
+        values.append(change)
+        limits.append((lower, upper))
+    return changes(names, values, limits, "difference from the measured time, %")
 
 
 def tornado_figure(result: Result) -> go.Figure | None:

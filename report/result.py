@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, signature
@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import ParameterError
+from ..errors import FlopcastError, ParameterError
 from ..output import (
     FORMATS,
     MADE_BY,
     check_name,
+    check_output,
+    check_place,
+    check_replaceable,
     dumps,
+    is_called_a_file,
     replacing,
     write_table,
     write_text,
@@ -137,6 +141,11 @@ class Result:
             else:
                 table = pa.Table.from_pandas(self.table, preserve_index=False)
                 write_table(table, out, dumps(self.document().data, missing=True))
+
+    @classmethod
+    def check_folder(cls, folder: Path) -> None:
+        """Refuse a folder that `save` cannot write to; called before the work, not after."""
+        check_output(folder, cls.saved_as)
 
     def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         """Write `saved_as` into a folder."""
@@ -258,6 +267,9 @@ def saving(function: Callable[P, T]) -> Callable[P, T]:
     ) -> T:
         if overwrites:
             given["overwrite"] = overwrite
+        if out is not None:
+            with replacing(overwrite=overwrite):
+                _check_place(Path(out), str(stated.return_annotation))
         result = function(*args, **given)
         if out is not None:
             cast("Result", result).save(out, overwrite=overwrite)
@@ -265,6 +277,33 @@ def saving(function: Callable[P, T]) -> Callable[P, T]:
 
     vars(called)["__signature__"] = stated.replace(parameters=parameters)
     return cast("Callable[P, T]", called)
+
+
+def _check_place(out: Path, kinds: str) -> None:
+    """Refuse, before the work, a place to which none of the kinds of results (``Check | Curve``) can be saved."""
+    check_name(out)
+    if is_called_a_file(out):
+        check_replaceable(out)
+        check_place(out)
+        return
+    refused = None
+    for kind in _every_kind(Result):
+        if kind.__name__ not in kinds.split(" | "):
+            continue
+        try:
+            kind.check_folder(out)
+        except FlopcastError as error:
+            refused = error
+        else:
+            return
+    if refused is not None:
+        raise refused
+
+
+def _every_kind(kind: type[Result]) -> Iterator[type[Result]]:
+    for narrower in kind.__subclasses__():
+        yield narrower
+        yield from _every_kind(narrower)
 
 
 def returning(kind: type[R], call: Callable[P, Any]) -> Callable[P, R]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,14 @@ import msgspec
 from .. import output as json_text
 from .. import sealing
 from ..errors import ArtifactError, DataError, few
-from ..output import SCHEMA, check_folder, check_unread, overwriting, whole_folder
+from ..output import (
+    SCHEMA,
+    check_folder,
+    check_output,
+    check_unread,
+    overwriting,
+    whole_folder,
+)
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
 # a command checks the place of its run before it takes the time to import what trains
@@ -206,6 +214,19 @@ def check_run_folder(folder: Path) -> None:
                     f"{folder} {what}: choose another folder, or give overwrite=True"
                 ) from error
     check_folder(folder)
+
+
+def check_runs_folder(folder: Path, targets: Iterable[str]) -> None:
+    """Raise if a folder with a run for each of these targets cannot be written there."""
+    names = [folder_of(target) for target in targets]
+    for name in names:
+        check_run_folder(folder / name)
+    check_output(folder, (*TARGETS, *names), checked=names)
+
+
+def folder_of(target: str) -> str:
+    """Return a target's name as that of a folder."""
+    return re.sub(r"[^\w.-]+", "-", target).strip("-.")
 
 
 def _metrics(folder: Path) -> dict[str, Any]:

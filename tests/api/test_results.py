@@ -17,13 +17,13 @@ import pytest
 import flopcast as fc
 from flopcast.benchmarks.made_up_counters import workloads
 from flopcast.datasets.fetching import SOURCES
-from flopcast.errors import DataError
+from flopcast.errors import DataError, FlopcastError
 from flopcast.evaluation import counter_choice
 from flopcast.measuring.measure import Measured
 from flopcast.output import is_marked
 from flopcast.report.document import Document
 from flopcast.report.html import page
-from flopcast.report.result import Result
+from flopcast.report.result import Result, saving
 from flopcast.tests.commands.test_project import ranks_of_a_job
 from flopcast.tests.readers.kineto.made_up import write_trace
 from flopcast.tests.scaling.test_terms import TWO_PARAMETERS
@@ -298,3 +298,23 @@ def test_pages_of_a_result_and_of_its_document_are_one() -> None:
     assert found.report() == page(found.document())
     assert found.to_dict()["gpu"] == "MI250X (per GCD)"
     assert get_type_hints(fc.Result.to_dict)["return"] == dict[str, Any]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "mine.txt").touch()
+    (tmp_path / "mine.json").write_text("{}")
+    begun = []
+
+    def worked() -> fc.Check:
+        begun.append(1)
+        raise AssertionError
+
+    for kind in ("Check", "Run", "Check | Curve"):
+        worked.__annotations__["return"] = kind
+        for place in ("theirs", "mine.json", "mine.json/page.html"):
+            with pytest.raises(FlopcastError, match=place):
+                saving(worked)(out=tmp_path / place)
+    assert not begun
+    with pytest.raises(AssertionError):
+        saving(worked)(out=tmp_path / "mine.json", overwrite=True)

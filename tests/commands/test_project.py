@@ -387,15 +387,35 @@ def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
     assert "empty.json" in invoke(tmp_path / "empty.json", "--target", "MI355X").stderr
 
 
-def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
+def test_the_folder_of_several_traces_has_the_page_of_all(tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
     for name in ("a.json", "b.json"):
-        write_trace(tmp_path / name)
-    result = invoke(
-        tmp_path / "a.json", tmp_path / "b.json", "--target", "MI355X", "--out", tmp_path / "out"
+        write_trace(traces / name)
+    for given in ((traces / "a.json", traces / "b.json"), (traces,)):
+        result = invoke(*given, "--target", "MI355X", "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.stderr
+        names = ["projections.html", "projections.json"]
+        assert sorted(one.name for one in (tmp_path / "out").iterdir()) == names
+        told = json.loads((tmp_path / "out" / "projections.json").read_text())
+        assert sorted(one["trace"] for one in told["projections"]) == ["a.json", "b.json"]
+
+
+def test_places_and_targets_are_refused_before_a_trace_is_read(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flopcast.api.projecting.project_traces", pytest.fail)
+    (tmp_path / "mine.txt").touch()
+    (tmp_path / "file").touch()
+    refused = (
+        ("--target", "MI355X,H200", "--out", tmp_path),
+        ("--target", "MI355X,H200", "--chakra", tmp_path / "chakra"),
+        ("--target", "MI355X", "--out", tmp_path / "file" / "out"),
+        ("--target", "MI355X,MI999X", "--out", tmp_path / "out"),
     )
-    assert result.exit_code == 2
-    assert "--out" in result.stderr
-    assert not (tmp_path / "out").exists()
+    for words in refused:
+        result = invoke(plain, *words)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1), words
 
 
 def test_a_trace_does_not_say_which_file_to_open(
@@ -704,11 +724,22 @@ def test_advice_of_several_targets_names_what_to_make_faster_first_on_each(plain
 def test_one_projection_takes_one_target(plain: Path) -> None:
     with pytest.raises(ParameterError, match="project_each"):
         fc.project(plain, target=["MI355X", "H200"])
-    for words in (("--out", "folder"), ("--together",)):
-        ended = running.call(
-            "project", plain, "--host", "MI300X", "--target", "MI355X,H200", *words
-        )
-        assert ended.exit_code == 2
+    words = ("--host", "MI300X", "--target", "MI355X,H200", "--together")
+    assert running.call("project", plain, *words).exit_code == 2
+
+
+def test_several_projections_say_which_is_shortest_of_what_and_draw_the_differences(
+    plain: Path,
+) -> None:
+    asked = {"target": ["H200", "MI355X"], "host": "MI300X"}
+    document = fc.project_each(plain, **asked).document()
+    assert all(name in document.title for name in (plain.name, "H200 SXM", "MI355X"))
+    (drawn,) = document.sections[0].parts
+    (bars,) = drawn.draw().data
+    for change, one in zip(bars.x, document.data["projections"], strict=True):
+        assert change == pytest.approx(100 * (one["projected_us"] / one["measured_us"] - 1))
+    first = document.data["projections"][0]
+    assert document.opening[0].answer.endswith(f"on {first['target']}")
 
 
 def test_kernels_are_told_by_name(plain: Path, known: ProjectedTrace) -> None:

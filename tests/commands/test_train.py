@@ -480,6 +480,18 @@ def test_bad_numbers_and_places_are_refused_before_the_work(
     assert "Traceback" not in result.stderr
 
 
+def test_the_folder_of_several_targets_is_refused_before_the_work(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flopcast.api.targets.train_each", pytest.fail)
+    (tmp_path / "MI325X").mkdir()
+    (tmp_path / "MI325X" / "mine.txt").touch()
+    words = ("--host", HOST.name, "--target", f"{TARGET.name},MI325X", "--out", tmp_path)
+    result = call("train", data, *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "mine.txt" in result.stderr
+
+
 def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_other(
     data: Path, tmp_path: Path
 ) -> None:
