@@ -116,17 +116,11 @@ class Trained:
         if groups_model is not None:
             manifest["known"] = groups_model.saved.manifest["selected"]
         saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
-        answers = TrainedModel.of(saved, prior=self.prior, groups_model=groups_model).answers(
-            dataset.rows
-        )
-        manifest = json.loads(dumps({**manifest, "answers": answers}))
-        trained = TrainedModel.of(
-            artifact.Artifact(model.estimator, manifest),
-            prior=self.prior,
-            groups_model=groups_model,
-        )
+        trained = TrainedModel.of(saved, prior=self.prior, groups_model=groups_model)
+        manifest["answers"] = trained.answers(dataset.rows)
+        saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
         recipe = replace(trained.recipe, additions=dataset.recipe.additions)
-        return replace(trained, recipe=recipe)
+        return replace(trained, saved=saved, recipe=recipe)
 
 
 def _save(folder: Path, model: FinalModel, loaded: TrainedModel) -> None:

@@ -32,11 +32,13 @@ from scipy import special, stats
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
+from ..workers import in_parts
 from .folds import SCHEMES
 
 LEVEL: Final = 0.9  # of an interval where nobody asks for another: what is learnt, reported and kept with a model
 LEVELS: Final = np.arange(1, 200) / 200
 """Levels at which the quantile is kept: 0.5 % to 99.5 % in steps of half a percent."""
+AT_ONCE: Final = 2**18  # levels times rows that are worked out together
 MARGIN: Final = 0.5  # standard errors added to the coverage aimed at outside the trained range
 FEW: Final = 16
 """Groups up to which their shifts count as drawn from a t distribution; of more the shifts themselves count."""
@@ -166,18 +168,21 @@ class ConformalIntervals:
             1.0  # which way a range left out errs says nothing of the next one
         )
         radii = np.empty(len(self.levels_))
-        for i, (level, radius) in enumerate(zip(self.levels_, self.radii_, strict=True)):
-            near_up, near_down = (
-                np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_)
-            )
+        for part in in_parts(len(self.levels_), max(AT_ONCE // len(units), 1)):
+            levels = self.levels_[part]
+            inside = self.radii_[part, None]
+            near_up = np.where(near > 0, near * inside * self.up_, 0.0)
+            near_down = np.where(near > 0, near * inside * self.down_, 0.0)
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
-            needed = np.where(np.isnan(needed), np.inf, needed)
-            limit = _order_statistic(needed, level)
+            needed[np.isnan(needed)] = np.inf
+            # (n_levels, n)
+            ordered = np.sort(needed, axis=1)
+            limits = _order_statistics(ordered, levels)
+            errors = np.zeros(len(levels))
             if intervals.groups_ > 1:
-                error = _clustered_error(needed <= limit, units)
-            else:
-                error = 0.0
-            radii[i] = _order_statistic(needed, level * (1 + 1 / len(units)) + MARGIN * error)
+                errors = _clustered_errors(needed <= limits[:, None], units)
+            covered_share = levels * (1 + 1 / len(units)) + MARGIN * errors
+            radii[part] = _order_statistics(ordered, covered_share)
         intervals.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
         return intervals
 
@@ -474,14 +479,24 @@ def _place(level: float) -> int:
     return min(int(np.searchsorted(LEVELS, level - 1e-9)), len(LEVELS) - 1)
 
 
-def _order_statistic(values: FloatArray, level: float) -> float:
-    """Smallest value with at least a share ``level`` of the sample at or below it (the largest if there is none)."""
-    place = int(np.clip(np.ceil(level * len(values) - 1e-9), 1, len(values))) - 1
-    return float(np.partition(values, place)[place])
+def _order_statistics(ordered: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return of each sorted row (n_levels, n) the smallest value with a share ``levels`` at or below it.
+
+    Where no value has so many, it is the largest.
+    """
+    count = ordered.shape[1]
+    places = np.clip(np.ceil(levels * count - 1e-9), 1, count).astype(np.intp) - 1
+    return ordered[np.arange(len(ordered)), places]
 
 
-def _clustered_error(inside: BoolArray, units: NDArray[np.intp]) -> float:
-    """Cluster-robust standard error of the share of rows, (n,), inside: Liang & Zeger (1986), K / (K - 1), K units."""
+def _clustered_errors(inside: BoolArray, units: NDArray[np.intp]) -> FloatArray:
+    """Return the cluster-robust standard error of the share inside, of each row of ``inside`` (n_levels, n).
+
+    Liang & Zeger (1986), K / (K - 1), K units.
+    """
     sizes = np.bincount(units)
-    apart = np.bincount(units, inside) - sizes * inside.mean()
-    return float(np.sqrt(apart @ apart * len(sizes) / (len(sizes) - 1)) / len(inside))
+    by_unit = inside[:, np.argsort(units, kind="stable")]
+    counts = np.add.reduceat(by_unit, np.cumsum(sizes) - sizes, axis=1, dtype=np.float64)
+    apart = counts - sizes * inside.mean(axis=1)[:, None]
+    squares = np.array([shares @ shares for shares in apart])
+    return np.sqrt(squares * len(sizes) / (len(sizes) - 1)) / inside.shape[1]
