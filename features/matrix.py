@@ -515,7 +515,8 @@ def groups_of(
     if empty:
         raise DataError(f"cannot group by {few(empty)}: empty in some rows")
     words = [name + " " + rows[name].astype(str).str.removesuffix(".0") for name in group]
-    return pd.concat(words, axis=1).agg(" ".join, axis=1).to_numpy(dtype=object)
+    labels = [" ".join(of_row) for of_row in zip(*words, strict=True)]
+    return np.array(labels, dtype=object)
 
 
 def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:

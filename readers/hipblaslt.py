@@ -262,8 +262,9 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
         ("scales " + scale_b + " " + scale_a).where(odd, ""),
         padding(blas),
     ]
-    joined = pd.concat(words, axis=1).agg(" ".join, axis=1)
-    rows["variant"] = joined.str.replace(r" +", " ", regex=True).str.strip()
+    joined = [" ".join(of_row) for of_row in zip(*words, strict=True)]
+    variants = pd.Series(joined, given.index, dtype=str)
+    rows["variant"] = variants.str.replace(r" +", " ", regex=True).str.strip()
     rows["duration_us"] = text_column(given, "us")
     rows[LINE] = given[LINE].astype("int64")
     rows[DEFECT] = given[DEFECT]
