@@ -49,6 +49,8 @@ ANYWHERE = {
     "contains",
     "replace",
 }
+SINGLES: dict[tuple[str, int], re.Pattern] = {}
+"""The expression of each letter or place that any expression has: item and flags -> compiled."""
 SAMPLES = {"SPACE": " \n", "DIGIT": "1", "WORD": "a1_"}
 
 
@@ -214,6 +216,7 @@ class Matcher:
 
     def __init__(self, pattern: re.Pattern) -> None:
         self.pattern, self.tree = pattern.pattern, parser.parse(pattern.pattern, pattern.flags)
+        self._begin = before(self.tree, None)
         self._single = dict[int, re.Pattern]()
 
     def count(self, text: str, methods: set[str]) -> int:
@@ -223,17 +226,15 @@ class Matcher:
         )
         self.steps = place = 0
         while place <= len(self.text) and self.steps < MOST_STEPS:
-            end = self.match(self.tree, place, whole=methods == {"fullmatch"})
+            end = self.match(self._begin, place, whole=methods == {"fullmatch"})
             if not methods & ANYWHERE:
                 break
             place = place + 1 if end is None else max(end, place + 1)
         return self.steps
 
-    def match(self, tree: Any, place: int, *, whole: bool = False) -> int | None:
-        """Return where a match ends that starts here."""
-        stack = [
-            (before(tree, None), place)
-        ]  # what is still to be matched, as a linked list, and from where
+    def match(self, items: Any, place: int, *, whole: bool = False) -> int | None:
+        """Return where a match of items, a linked list, ends that starts here."""
+        stack = [(items, place)]  # what is still to be matched, and from where
         while stack and self.steps < MOST_STEPS:
             self.steps += 1
             rest, place = stack.pop()
@@ -260,13 +261,16 @@ class Matcher:
             elif operation in (code.ASSERT, code.ASSERT_NOT):
                 direction, inner = argument
                 start = place if direction > 0 else place - inner.getwidth()[0]
-                found = start >= 0 and self.match(inner, start) is not None
+                items = before(inner, None)
+                found = start >= 0 and self.match(items, start) is not None
                 stack += [(rest, place)] * (found == (operation is code.ASSERT))
             elif operation in (code.ATOMIC_GROUP, code.POSSESSIVE_REPEAT):
                 inner = (
                     argument if operation is code.ATOMIC_GROUP else [(code.MAX_REPEAT, argument)]
                 )
-                stack += [(rest, end) for end in [self.match(inner, place)] if end is not None]
+                end = self.match(before(inner, None), place)
+                if end is not None:
+                    stack.append((rest, end))
             elif found := self.single(item).match(self.text, place):
                 stack.append((rest, found.end()))
         return None
@@ -275,7 +279,10 @@ class Matcher:
         """Return the expression of one letter or place."""
         if id(item) not in self._single:
             state = self.tree.state
-            self._single[id(item)] = compiler.compile(parser.SubPattern(state, [item]), state.flags)
+            key = repr(item), state.flags
+            if key not in SINGLES:
+                SINGLES[key] = compiler.compile(parser.SubPattern(state, [item]), state.flags)
+            self._single[id(item)] = SINGLES[key]
         return self._single[id(item)]
 
 

@@ -24,6 +24,7 @@ from flopcast.output import is_marked
 from flopcast.report.document import Document
 from flopcast.report.html import page
 from flopcast.report.result import Result, saving
+from flopcast.tests.commands.running import hurry
 from flopcast.tests.commands.test_project import ranks_of_a_job
 from flopcast.tests.readers.kineto.made_up import write_trace
 from flopcast.tests.scaling.test_terms import TWO_PARAMETERS
@@ -246,6 +247,7 @@ def test_every_kind_of_result_is_tried() -> None:
 def test_a_result_has_the_protocol(
     name: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hurry(monkeypatch)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
     found = MAKERS[name](made)
     assert type(found) is getattr(fc, name)

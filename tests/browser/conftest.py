@@ -52,13 +52,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """Run a browser for the tests of a module: an open page takes time until it closes."""
     with Chromium(tmp_path_factory.mktemp("chromium")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tab(browser: Chromium) -> Tab:
     return browser.tab()
 
