@@ -37,7 +37,8 @@ from .serving import figures
 from .serving_conditions import Times
 from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
 from .serving_law import Law
-from .serving_model import EITHER, LOADS, NEW_RELEASE, TIMES, Served
+from .serving_limits import first_token_left
+from .serving_model import EITHER, LOADS, NEW_RELEASE, TIMES, TUNINGS, Served
 from .serving_percentiles import LEARNT, column, rests_on
 from .setting import WIDE, Setting, complete, most_weights
 
@@ -146,6 +147,9 @@ class Choice:
     bases : mapping of str to str
         By GPU what the first of its ways in ``best`` rests on: ``"known setting"``, ``"new model and new GPU"``
         (`serving_model.BASES`; that no release is named is left out).
+    as_tuned : float
+        How surely the first of ``best`` keeps the limits if its engine is tuned, where that was not
+        said and it is not sure enough; else NaN.
     """
 
     question: Question
@@ -154,6 +158,7 @@ class Choice:
     best: pd.DataFrame
     remarks: tuple[Remark, ...]
     bases: Mapping[str, str] = field(default_factory=dict)
+    as_tuned: float = math.nan
 
     def __repr__(self) -> str:
         return f"<Choice of {self.question.model.name}: {len(self.best)} of {len(self.ways)} ways>"
@@ -329,7 +334,47 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             news = [new for new in basis.split(" and ") if new != NEW_RELEASE]
             bases[gpu.name] = " and ".join(news)
     remarks = tuple(dict.fromkeys([*first, *notes, *answers, *after]))
-    return Choice(question, every, fronts, best, remarks, bases)
+    as_tuned = math.nan
+    if question.limited and question.tuning == EITHER and best["holds"].iloc[0] < question.sure:
+        as_tuned = _as_tuned(question, instances, best.iloc[0], times, level, seed)
+    return Choice(question, every, fronts, best, remarks, bases, as_tuned)
+
+
+def _as_tuned(
+    question: Question,
+    instances: Sequence[_Instance],
+    way: pd.Series,
+    times: Times,
+    level: float,
+    seed: int,
+) -> float:
+    """Return how surely a way keeps the limits if its engine is tuned."""
+    instance = _instances_by_cut(instances)[_cut(way)]
+    users = np.array(question.concurrency, dtype=np.float64)
+    rows = _rows([instance], users).assign(tuning=TUNINGS[0])
+    drawn = _Drawn(question, [instance], users, [times(rows, instance.setting.gpu)], level, seed)
+    ways = [(0, int(way["replicas"]))]
+    if question.rate is not None:
+        return float(drawn.at_rate(ways)["holds"].iloc[0])
+    tuned = drawn.closed(ways)
+    same = tuned["concurrency"] == way["concurrency"]
+    return float(tuned.loc[same, "holds"].iloc[0])
+
+
+def _cut(way: Mapping[str, Any] | pd.Series) -> tuple[Any, ...]:
+    """Return what tells instances apart."""
+    return tuple(way[name] for name in ("gpu", "engine", "dtype", "kv_dtype", "tp", "dp", "ep"))
+
+
+def _instances_by_cut(instances: Sequence[_Instance]) -> dict[tuple[Any, ...], _Instance]:
+    by_cut = {}
+    for instance in instances:
+        setting = instance.setting
+        named = {"gpu": setting.gpu.name, "engine": instance.engine}
+        for name in ("dtype", "kv_dtype", "tp", "dp", "ep"):
+            named[name] = getattr(setting, name)
+        by_cut[_cut(named)] = instance
+    return by_cut
 
 
 def _rows(instances: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
@@ -375,16 +420,11 @@ def _answers(
     question: Question, instances: Sequence[_Instance], best: pd.DataFrame
 ) -> Iterator[tuple[pd.DataFrame, GPU]]:
     """Yield the first way of each GPU as a row for the times, with its GPU."""
-    cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
-    whose = {}
-    for instance in instances:
-        setting = instance.setting
-        cuts = [getattr(setting, name) for name in cut]
-        whose[(setting.gpu.name, instance.engine, *cuts)] = instance
+    by_cut = _instances_by_cut(instances)
     if not question.limited:  # the answer is about that pace where there is one
         best = best.sort_values("pace_ms", key=lambda pace: pace != PACES_MS[1], kind="stable")
     for _, first in best.drop_duplicates("gpu").iterrows():
-        one = whose[(first["gpu"], first["engine"], *(first[name] for name in cut))]
+        one = by_cut[_cut(first)]
         # of a slow rate fewer than one request is under way on average: it runs alone
         users = max(first["concurrency"] / first["replicas"], 1.0)
         users = min(users, max(question.concurrency))
@@ -560,9 +600,13 @@ class _Drawn:
             self.times[time] = Law.joined([one.law(time) for one in served], shape)
         for time, percentile in question.percentiles.items():
             self.times[column(time, percentile)] = self._percentile(time, percentile)
-        self.normal = standard_normal(2, DRAWS, seed)
+        self.request_least = np.concatenate(
+            [np.broadcast_to(one.request_least, np.shape(one.ttft_ms)) for one in served]
+        ).reshape(shape)
+        # the first of the draws are the medians
+        self.normal = np.vstack([np.zeros((1, 2)), standard_normal(2, DRAWS, seed)])
         # the spread of power is drawn apart: it does not move the draws of times
-        self.normal_power = standard_normal(1, DRAWS, seed + 1)
+        self.normal_power = np.vstack([np.zeros((1, 1)), standard_normal(1, DRAWS, seed + 1)])
         self.sides = middle_and_sides(level)
         self.work = self._work()
 
@@ -612,12 +656,12 @@ class _Drawn:
         asked = self.question
         for place, one in enumerate(self.instances):
             rates = self._rates(place)
-            rate[place] = np.quantile(rates, self.sides, axis=0).T
+            rate[place] = self._middle_and_ends(rates)
             tokens = rates * asked.output_len
             drawn = self._power(place, self.work[place], tokens)
-            power[place] = np.quantile(drawn, self.sides, axis=0).T
+            power[place] = self._middle_and_ends(drawn)
             spent = drawn * one.gpus / tokens
-            joules[place] = np.quantile(spent, self.sides, axis=0).T
+            joules[place] = self._middle_and_ends(spent)
         holds = np.ones(len(places) * len(self.users))
         for name, limit in asked.limits.items():
             holds *= self.times[name].chance(limit)[places].ravel()
@@ -651,7 +695,7 @@ class _Drawn:
             rates = np.maximum.accumulate(self._rates(place), axis=1)
             carried = rates[:, -1] >= asked_rate
             right = np.clip((rates < asked_rate).sum(axis=1), 1, len(self.users) - 1)
-            each = np.arange(DRAWS)
+            each = np.arange(len(rates))
             low = np.log(rates[each, right - 1])
             high = np.log(rates[each, right])
             part = np.clip((np.log(asked_rate) - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
@@ -670,25 +714,41 @@ class _Drawn:
             held = carried.copy()
             for limit, values in ((asked.ttft_ms, at_rate[1]), (asked.tpot_ms, at_rate[2])):
                 held &= values <= limit if limit is not None else True
-            holds[row] = held.mean()
-            middles[row] = np.quantile(at_rate, self.sides, axis=1, method="lower").T
+            holds[row] = held[1:].mean()
+            for figure, drawn in enumerate(at_rate):
+                middles[row, figure] = self._middle_and_ends(drawn, "lower")
             served = np.minimum(asked_rate, rates[:, -1])
-            ended[row] = np.quantile(served, self.sides, method="higher")
+            ended[row] = self._middle_and_ends(served, "higher")
             under_way = np.where(carried, at_rate[0], self.users[-1])
             step = self.work[place].at(self.users, under_way)
             drawn = self._power(place, step, served * asked.output_len)
             spent = drawn * self.instances[place].gpus / (served * asked.output_len)
-            power[row], joules[row] = np.quantile([drawn, spent], self.sides, axis=1).T
+            power[row] = self._middle_and_ends(drawn)
+            joules[row] = self._middle_and_ends(spent)
         times = {"ttft_ms": middles[:, 1], "tpot_ms": middles[:, 2]}
         tokens = ended * asked.output_len
         return self._table(ways, middles[:, 0, 0], times, tokens, (power, joules), holds)
 
+    def _middle_and_ends(self, drawn: FloatArray, method: Any = "linear") -> FloatArray:
+        """Return the value at the medians of both times, and the interval of the draws, shape (..., 3).
+
+        So time to the first token, time per token and what follows from both agree: the median of
+        a sum is more than the sum of medians.
+        """
+        middle = drawn[0]
+        lower, upper = np.quantile(drawn[1:], self.sides[1:], axis=0, method=method)
+        return np.stack([middle, np.fmin(lower, middle), np.fmax(upper, middle)], axis=-1)
+
     def _logs(self, place: int) -> list[FloatArray]:
         """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
         logs = []
-        for time, normal in zip(("ttft_ms", "tpot_ms"), self.normal.T, strict=True):
+        for time, normal in zip(TIMES[::-1], self.normal.T, strict=True):
             logs.append(self.times[time].part(place).logs(normal).T)
-        return logs
+        first, further = logs
+        least = self.request_least[place]
+        left = first_token_left(least, self.question.output_len, np.exp(further))
+        with np.errstate(divide="ignore"):
+            return [np.fmax(first, np.log(np.maximum(left, 0.0))), further]
 
     def _rates(self, place: int) -> FloatArray:
         """Return the drawn requests that end in a second at an instance, shape (draws, users)."""

@@ -107,6 +107,7 @@ class Conditions:
             tpot_ms=values["tpot_ms"],
             ttft_ms=values["ttft_ms"],
             tpot_least=said.tpot_least / DRAFTED,
+            request_least=said.request_least / DRAFTED,
             tpot_spread=spreads["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             remarks=(*said.remarks, *notes),

@@ -43,7 +43,14 @@ from ..remarks import Remark, remark
 from . import serving_artifact
 from .serving import least
 from .serving_law import ENDS, Law
-from .serving_limits import SATURATED, contention, towards_a_step
+from .serving_limits import (
+    SATURATED,
+    contention,
+    first_token_left,
+    further_token_left,
+    request_at_peak,
+    towards_a_step,
+)
 from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
@@ -131,7 +138,7 @@ FILE: Final = ".parquet"  # how the name of the file of a model ends
 _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
 LOADS: Final = tuple(sorted({float(round(2 ** (step / 2))) for step in range(21)}))
-"""Requests under way, 1 to 1,024, between which a time per token is held to rise."""
+"""Requests under way, 1 to 1,024, between which a time is held to rise."""
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 MOST_DRAWN: Final[Mapping[str, float]] = {"tpot_ms": 4.0, "ttft_ms": 6.0}
@@ -153,6 +160,8 @@ times as much as those learnt from (`benchmarks.serving_beyond`). What `_CONTEND
 bounded, and first tokens of shorter prompts go `serving_limits.towards_a_step`."""
 _CONTENDED: Final = ("shortness", "prompt_ratio")
 """Of these, directions in which the prompts and answers of other requests hold one up longer."""
+_WIDER: Final = 1.005
+"""Factor from which on an interval is said to be wider."""
 _COUNTED: Final = {
     "concurrency": "more than {:,.0f} requests under way",
     "input_len": "more than {:,.0f} tokens in a prompt",
@@ -247,6 +256,8 @@ class Served:
     # what physics allows at least, ms; 0 where a peak is unknown; shape (n_settings,)
     ttft_least: FloatArray | float = 0.0
     tpot_least: FloatArray | float = 0.0
+    # the same of a request with all its tokens, beside the others under way
+    request_least: FloatArray | float = 0.0
     # of runs that are carried over: `Law.beneath` and `Law.beneath_share`; shape (n_settings,)
     ttft_beneath: FloatArray | float = -np.inf
     tpot_beneath: FloatArray | float = -np.inf
@@ -259,6 +270,25 @@ class Served:
         parts = ("spread", "longer", "least", "beneath", "beneath_share")
         spread, longer, *bounds = (getattr(self, f"{name}_{part}") for part in parts)
         return Law.of(getattr(self, time), spread, longer, self.either, *bounds)
+
+    def within_peaks(self, answer: FloatArray) -> Served:
+        """Return the same times, none sooner than all requests under way allow with answers of so many tokens.
+
+        Each quantile of a time keeps what the other one leaves at the upper end of nine in ten; the
+        medians keep the bound together.
+        """
+        request = np.asarray(self.request_least)
+        late = {time: self.law(time).quantiles(ENDS[1:])[..., 0] for time in TIMES}
+        further = further_token_left(request, answer, late["ttft_ms"])
+        first = first_token_left(request, answer, late["tpot_ms"])
+        tpot_least = np.fmax(self.tpot_least, further)
+        ttft_least = np.fmax(self.ttft_least, first)
+        tpot = np.maximum(self.tpot_ms, tpot_least)
+        ttft = np.maximum(self.ttft_ms, ttft_least)
+        ttft = np.maximum(ttft, first_token_left(request, answer, tpot))
+        return replace(
+            self, ttft_ms=ttft, tpot_ms=tpot, ttft_least=ttft_least, tpot_least=tpot_least
+        )
 
 
 @dataclass(frozen=True)
@@ -284,10 +314,27 @@ class ServingModel:
     about: Mapping[str, Any] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
 
-    def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
-        """Return the logarithm of a time of every setting, NaN where a figure is missing."""
+    def _logs(
+        self,
+        rows: pd.DataFrame,
+        here: Points,
+        time: str,
+        trust: FloatArray,
+        user_gpu: GPU | None,
+    ) -> FloatArray:
+        """Return the logarithm of a time of every setting, NaN where a figure is missing.
+
+        The law is that of the setting. What runs add to it is that of the nearest lengths of prompts
+        and answers which runs of the model had: beyond them the law alone says how a time changes.
+        """
         fit, points = self.fits[time], self._points
-        base, shares = summed(here, fit, time)
+        base, _ = summed(here, fit, time)
+        factors = self._factors(fit, rows, here.stacks)[0]
+        lengths = self._lengths_measured(rows, here, time)
+        if any((as_numbers(rows, name) != nearest).any() for name, nearest in lengths.items()):
+            rows = rows.assign(**lengths)
+            here = points_of(rows, user_gpu, self.slower)
+        shares = summed(here, fit, time)[1]
         sure = np.isfinite(base) & np.isfinite(
             np.column_stack([here.traits[name] for name in LENGTHS[:5]])
         ).all(axis=1)
@@ -305,7 +352,27 @@ class ServingModel:
         if fit.trees is not None and len(places):
             asked = columns(rows, here.steps, shares, fit.trees.words)[places]
             logs[places] += trust[places, 1] * fit.trees.predicted(asked)
-        return logs + self._factors(fit, rows, here.stacks)[0]
+        return logs + factors
+
+    def _lengths_measured(
+        self, rows: pd.DataFrame, here: Points, time: str
+    ) -> dict[str, FloatArray]:
+        """Return the lengths of prompts and answers nearest to each setting's that runs of its model had."""
+        learnt = self._learnt(time)
+        model = self._points.names["model"][learnt]
+        nearest = {}
+        for name in ("input_len", "output_len"):
+            lengths = pd.Series(as_numbers(self.runs, name)[learnt])
+            of_model = lengths.groupby(model).agg(["min", "max"]).reindex(here.names["model"])
+            shortest = of_model["min"].fillna(lengths.min())
+            longest = of_model["max"].fillna(lengths.max())
+            nearest[name] = np.clip(as_numbers(rows, name), shortest.to_numpy(), longest.to_numpy())
+        return nearest
+
+    def _learnt(self, time: str) -> BoolArray:
+        """Return which runs say what a time is where the same GPUs read prompts and write answers."""
+        apart = self.runs["group"].str.endswith("|apart").to_numpy()
+        return ~apart & (self.fits[time].weights != 0)
 
     @cached_property
     def _points(self) -> Points:
@@ -337,12 +404,11 @@ class ServingModel:
             # own runs of the stack say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
             rests[time] = self._rests(time, rows, here, near, queued, makers, held_up)
-            logs = self._logs(rows, here, time, rests[time].trust)
-            if time == "tpot_ms":
-                logs = self._rising(rows, logs, rests[time].trust, ~owned, user_gpu)
-            else:
-                trusts = [rests[one].trust for one in TIMES]
-                logs, wider = self._of_short_prompts(rows, here, logs, near, trusts, user_gpu)
+            logs = self._logs(rows, here, time, rests[time].trust, user_gpu)
+            logs = self._rising(time, rows, logs, rests[time].trust, ~owned, user_gpu)
+            if time == "ttft_ms":
+                trust = rests["tpot_ms"].trust
+                logs, wider = self._of_short_prompts(rows, here, logs, near, trust, user_gpu)
                 wide = np.hypot(rests[time].spread, wider)
                 rests[time] = replace(rests[time], spread=wide)
             values[time] = np.exp(logs)
@@ -362,28 +428,25 @@ class ServingModel:
                 values[time] = self._between(time, rows, values[time], near, user_gpu)
         # the runs say themselves how long prompts take
         busy = np.where(owned, 1.0, SATURATED) * prompts
-        left = _left_of_prompts(rows, busy, values["tpot_ms"])
-        values["ttft_ms"] = np.fmax(values["ttft_ms"], left)
-        late = values["tpot_ms"] * np.exp(NINETY_PERCENT * rests["tpot_ms"].spread)
+        answer = as_numbers(rows, "output_len")
+        left = first_token_left(busy, answer, values["tpot_ms"])
+        values["ttft_ms"] = np.fmax(values["ttft_ms"], np.where(together(rows), left, -np.inf))
         leasts = {}
         for time in TIMES:
-            leasts[time] = np.nan_to_num(least(rows, time, user_gpu))
-            if time == "ttft_ms":
-                left = _left_of_prompts(rows, prompts / 2.0, late)
-                leasts[time] = np.fmax(leasts[time], left)
+            floor = np.nan_to_num(least(rows, time, user_gpu))
             # an own run within what `serving.impossible` lets pass stays as measured
-            within = np.where(owned, np.fmin(leasts[time], values[time]), leasts[time])
-            leasts[time] = within
-            values[time] = np.maximum(values[time], within)
+            leasts[time] = np.where(owned, np.fmin(floor, values[time]), floor)
+            values[time] = np.maximum(values[time], leasts[time])
+        whole = values["ttft_ms"] + (answer - 1.0) * values["tpot_ms"]
+        request = request_at_peak(rows, user_gpu)
+        request = np.where(owned, np.fmin(request, whole), request)
         basis = rests["tpot_ms"].basis
         two = basis == TWO_RUNS
         of_model = self._most(here, ~self._owned, "tpot_ms")
         of_setting = self._most_near(here, near, "tpot_ms")
         beyond = (
-            *_remarks_beyond("run of the model", of_model, _doublings(rows, of_model), ~two),
-            *_remarks_beyond(
-                "own run of the setting", of_setting, _doublings(rows, of_setting), two
-            ),
+            *_remarks_beyond("run of the model", of_model, rows, ~two, rests, held_up),
+            *_remarks_beyond("own run of the setting", of_setting, rows, two, rests, held_up),
         )
         as_run = stacked | owned
         if as_run.any():
@@ -407,11 +470,12 @@ class ServingModel:
             either=asked == EITHER,
             ttft_least=leasts["ttft_ms"],
             tpot_least=leasts["tpot_ms"],
+            request_least=request,
             ttft_beneath=beneath["ttft_ms"],
             tpot_beneath=beneath["tpot_ms"],
             ttft_beneath_share=shares["ttft_ms"],
             tpot_beneath_share=shares["tpot_ms"],
-        )
+        ).within_peaks(answer)
         remarks = (*self._remarks(rests, queued, served, as_run), *beyond)
         return replace(served, remarks=remarks)
 
@@ -436,13 +500,12 @@ class ServingModel:
         here: Points,
         logs: FloatArray,
         near: FloatArray,
-        trusts: Sequence[FloatArray],
+        trust: FloatArray,
         user_gpu: GPU | None,
     ) -> tuple[FloatArray, FloatArray]:
         """Return logarithms of first tokens, and what prompts shorter than any measured add to their deviations.
 
-        What the process adds to the law stays that of the shortest prompt that was measured; the rest
-        is `serving_limits.towards_a_step`. ``trusts`` are of `TIMES`.
+        `serving_limits.towards_a_step` says both; ``trust`` is of the time per token.
         """
         most = self._most_near(here, near, "ttft_ms")["prompt_shortness"]
         tokens, measured = as_numbers(rows, "input_len"), 1.0 / most
@@ -450,29 +513,25 @@ class ServingModel:
         wider = np.zeros(len(rows))
         if not len(at):
             return logs, wider
-        by_time = dict(zip(TIMES, trusts, strict=True))
-        fit = self.fits["ttft_ms"]
-        lengths = {"ttft_ms": measured[at], "tpot_ms": np.ones(len(at))}
-        said, law = {}, {}
-        for time in TIMES:
-            asked = rows.iloc[at].assign(input_len=lengths[time]).reset_index(drop=True)
-            points = points_of(asked, user_gpu, self.slower)
-            said[time] = self._logs(asked, points, time, by_time[time][at])
-            law[time] = summed(points, fit, "ttft_ms")[0]
-        longer = said["ttft_ms"] + summed(here, fit, "ttft_ms")[0][at] - law["ttft_ms"]
+        asked = rows.iloc[at].assign(input_len=1.0).reset_index(drop=True)
+        points = points_of(asked, user_gpu, self.slower)
+        step = self._logs(asked, points, "tpot_ms", trust[at], user_gpu)
+        every = np.ones(len(at), dtype=bool)
+        step = self._rising("tpot_ms", asked, step, trust[at], every, user_gpu)
         shorter = logs.copy()
-        shorter[at], wider[at] = towards_a_step(longer, said["tpot_ms"], tokens[at], measured[at])
+        shorter[at], wider[at] = towards_a_step(logs[at], step, tokens[at], measured[at])
         return shorter, wider
 
     def _rising(
         self,
+        time: str,
         rows: pd.DataFrame,
         logs: FloatArray,
         trust: FloatArray,
         where: BoolArray,
         user_gpu: GPU | None,
     ) -> FloatArray:
-        """Return logarithms of times per token that fall nowhere with more requests under way.
+        """Return logarithms of a time that fall nowhere with more requests under way.
 
         In some places (``where``) each is the mean of the most that fewer requests take and of the
         least that more take, of `LOADS` and itself: what rises already is left as it is.
@@ -499,7 +558,7 @@ class ServingModel:
             place = loads["place"].to_numpy()
             beside = rows.iloc[place].assign(concurrency=loads["users"].to_numpy())
             points = points_of(beside.reset_index(drop=True), user_gpu, self.slower)
-            loads["log"] = self._logs(beside, points, "tpot_ms", trust[place])
+            loads["log"] = self._logs(beside, points, time, trust[place], user_gpu)
             answers = pd.concat([answers, loads], ignore_index=True)
         every = answers.sort_values("users", kind="stable")
         rise = every.groupby("setting")["log"].cummax()
@@ -700,25 +759,15 @@ class ServingModel:
         asked = rows.assign(concurrency=users).reset_index(drop=True)
         points = points_of(asked, user_gpu, self.slower)
         whole = np.tile([1.0, 0.0], (len(asked), 1))
-        return np.exp(self._logs(asked, points, time, whole))
+        return np.exp(self._logs(asked, points, time, whole, user_gpu))
 
     def _most(self, here: Points, of: BoolArray, time: str) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
-        alone = (
-            ~self.runs["group"].str.endswith("|apart").to_numpy()
-            & (self.fits[time].weights != 0)
-            & of
-        )
-        largest = {}
-        for name in BEYOND:
-            values = extents(self.runs)[name][alone]
-            of_model = pd.Series(values).groupby(self._points.names["model"][alone]).max()
-            largest[name] = (
-                of_model.reindex(here.names["model"])
-                .fillna(values.max())
-                .to_numpy(dtype=np.float64)
-            )
-        return largest
+        alone = self._learnt(time) & of
+        extent = pd.DataFrame(extents(self.runs))[alone]
+        of_model = extent.groupby(self._points.names["model"][alone]).max()
+        largest = of_model.reindex(here.names["model"]).fillna(extent.max())
+        return {name: largest[name].to_numpy(dtype=np.float64) for name in BEYOND}
 
     def _most_near(self, here: Points, near: FloatArray, time: str) -> dict[str, FloatArray]:
         """Return the same of the user's runs that match each setting, where any does."""
@@ -1070,36 +1119,41 @@ def _prompts(rows: pd.DataFrame, steps_of: Steps) -> FloatArray:
     return as_numbers(rows, "concurrency") * prompt
 
 
-def _left_of_prompts(rows: pd.DataFrame, prompts: FloatArray, tpot: FloatArray) -> FloatArray:
-    """Return the least time to the first token, ms: all prompts are read before all are answered.
-
-    Of long answers it is below 0: their prompts are read while others are written, which the time
-    per token has.
-    """
-    left = prompts - (as_numbers(rows, "output_len") - 1.0) * tpot
-    return np.where(together(rows), left, -np.inf)
-
-
 def _remarks_beyond(
     whose: str,
     largest: Mapping[str, FloatArray],
-    doublings: Mapping[str, FloatArray],
-    rows: np.ndarray,
+    rows: pd.DataFrame,
+    where: np.ndarray,
+    rests: Mapping[str, _Rests],
+    held_up: FloatArray,
 ) -> list[Remark]:
-    """Say in which directions some of the settings go further than any such run."""
-    far = {name: (beyond > 0) & rows for name, beyond in doublings.items()}
-    limits_of = {
-        name: float(largest[name][rows_beyond].min())
-        for name, rows_beyond in far.items()
-        if rows_beyond.any()
-    }
+    """Say in which directions some of the settings go further than any such run, where that widens their intervals."""
+    factors = {}
+    for time in TIMES:
+        factors[time] = np.exp(NINETY_PERCENT * (rests[time].spread - rests[time].within))
+    widened = np.maximum(*factors.values()) >= _WIDER
+    limits_of = {}
+    told = np.zeros(len(rows), dtype=bool)
+    for name, doublings in _doublings(rows, largest).items():
+        far = (doublings > 0) & where & widened
+        if name in _CONTENDED:
+            far &= held_up > 0
+        if far.any():
+            limits_of[name] = float(largest[name][far].min())
+            told |= far
     if not limits_of:
         return []
     for name in limits_of.keys() & {"shortness", "prompt_shortness"}:
         limits_of[name] = 1.0 / limits_of[name]
     what = " or ".join(_COUNTED[name].format(many) for name, many in limits_of.items())
-    text = f"no {whose} has {what}: beyond them intervals are wider"
-    return [remark("beyond-measured", text, **limits_of)]
+    reach = {}
+    for time, to in (("tpot_ms", "per token"), ("ttft_ms", "to the first one")):
+        factor = float(factors[time][told].max())
+        if factor >= _WIDER:
+            reach[to] = f"{factor:.2f} times as far {to}"
+    text = f"no {whose} has {what}: the interval reaches {' and '.join(reach.values())}"
+    widths = {time.removesuffix("_ms"): float(factors[time][told].max()) for time in TIMES}
+    return [remark("beyond-measured", text, **limits_of, **widths)]
 
 
 @cache

@@ -27,6 +27,7 @@ from flopcast.workloads.quantities import (
     prices,
     quantity,
 )
+from flopcast.workloads.serving import figures
 from flopcast.workloads.serving_model import Served, served
 
 MI300X, H200 = find("MI300X"), find("H200")
@@ -59,6 +60,45 @@ def test_a_rate_gives_the_requests_under_way_by_littles_law() -> None:
     ways = choose(asked(rate=4.0, output_len=101), times).ways
     assert ways["concurrency"].to_numpy() == pytest.approx(4.4, rel=1e-6)
     assert (ways["tokens_per_s_per_gpu"] * ways["gpus"]).to_numpy() == pytest.approx(404.0)
+
+
+@pytest.mark.parametrize("rate", [None, 2.0])
+@pytest.mark.parametrize("answer", [2, 16, 1024])
+def test_times_and_throughput_of_an_answer_keep_littles_law(
+    rate: float | None, answer: int
+) -> None:
+    question = asked(rate=rate, output_len=answer, counts=(1,), concurrency=(1, 8, 64))
+    ways = choose(question, constant(400.0, 10.0, spread=0.7)).ways
+    request_s = (ways["ttft_ms"] + (answer - 1) * ways["tpot_ms"]) / 1e3
+    per_s = ways["tokens_per_s_per_gpu"] * ways["gpus"] / answer
+    assert (per_s * request_s).to_numpy() == pytest.approx(ways["concurrency"].to_numpy())
+    joules = ways["power_w"] / ways["tokens_per_s_per_gpu"]
+    assert ways["joules_per_token"].to_numpy() == pytest.approx(joules.to_numpy())
+
+
+def test_no_end_of_a_throughput_is_beyond_the_peak() -> None:
+    question = asked(
+        "llama-3.1-70b", (MI300X, H200), counts=(8,), dtypes=("bf16",), tp=(8,), output_len=1
+    )
+    ways = choose(question, served).ways
+    active = figures(question.model)["active_parameters"]
+    peaks = ways["gpu"].map({gpu.name: gpu.peaks["bf16_matrix"] * 1e12 for gpu in question.gpus})
+    prompts = ways["tokens_per_s_per_gpu_upper"] * question.input_len
+    assert (prompts * 2 * active <= peaks * (1 + 1e-9)).all()
+
+
+def test_a_way_that_is_unsure_for_its_tuning_says_how_sure_it_is_as_tuned() -> None:
+    limits = {"rate": 2.0, "ttft_ms": 2000.0, "tpot_ms": 50.0, "counts": (8,)}
+    either = choose(asked("llama-3.1-70b", **limits), served)
+    tuned = choose(asked("llama-3.1-70b", tuning="tuned", **limits), served)
+    unsure = either.best.iloc[0]
+    assert unsure["holds"] < either.question.sure
+    same = tuned.ways
+    for name in ("dtype", "kv_dtype", "tp", "dp", "ep", "replicas"):
+        same = same[same[name] == unsure[name]]
+    assert either.as_tuned == same["holds"].item()
+    assert either.as_tuned > unsure["holds"]
+    assert np.isnan(tuned.as_tuned)
 
 
 def test_a_rate_beyond_the_most_requests_of_an_instance_needs_replicas() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.evaluation.metrics import NINETY_PERCENT
+from flopcast.hardware import find
 from flopcast.operators.operators import complete
 from flopcast.workloads.serving import described, least
 from flopcast.workloads.serving_law import ENDS
-from flopcast.workloads.serving_limits import CONTENDED, contention
+from flopcast.workloads.serving_limits import CONTENDED, contention, request_at_peak
 from flopcast.workloads.serving_model import TIMES, shipped
 
 PROMPTS = [1, 2, 8, 32, 128, 512, 1024, 4096, 16384, 131072]
@@ -51,6 +55,59 @@ def test_first_tokens_rise_with_prompts_and_their_intervals_are_bounded(rows: pd
         assert (upper / middle < 10)[near].all()
     first = served.ttft_ms.reshape(-1, len(PROMPTS))
     assert (np.diff(first, axis=1) >= -1e-9 * first[:, 1:]).all()
+
+
+def test_all_requests_under_way_stay_within_the_peaks(rows: pd.DataFrame) -> None:
+    served = shipped().served(rows)
+    tokens = rows["input_len"] + rows["output_len"]
+    flops = 2.0 * rows["active_parameters"] * tokens * rows["concurrency"]
+    peaks = [find(str(name)).peaks["fp8_matrix"] for name in rows["device"]]
+    work_ms = (flops / rows["tp"] / np.array(peaks) / 1e9).to_numpy()
+    further = rows["output_len"].to_numpy() - 1.0
+    early, late = ENDS
+    for tuning in (False, True):
+        stock = replace(served, ttft_longer=0.5, tpot_longer=0.3, either=tuning).within_peaks(
+            further + 1.0
+        )
+        first, token = (stock.law(time).quantiles([early, 0.0, late]).T for time in TIMES[::-1])
+        assert (first[0] + further * token[2] >= work_ms * (1 - 1e-9)).all()
+        assert (first[2] + further * token[0] >= work_ms * (1 - 1e-9))[further > 0].all()
+        assert (first[1] + further * token[1] >= work_ms * (1 - 1e-9)).all()
+
+
+def test_caches_of_all_requests_are_read_for_every_token() -> None:
+    long = settings().query("input_len == 131072 and output_len == 4096").reset_index(drop=True)
+    one, many = (request_at_peak(long.assign(concurrency=float(n))) for n in (1, 2048))
+    assert (many > 100 * one).all()
+
+
+def test_times_fall_with_no_longer_prompt_context_or_more_requests(rows: pd.DataFrame) -> None:
+    served = shipped().served(rows)
+    shape = (len(WAYS), 2, len(ANSWERS), len(PROMPTS))
+    token, first = (getattr(served, time).reshape(shape) for time in TIMES)
+    # within the lengths that were measured, runs say how times change
+    beyond = [PROMPTS.index(128), PROMPTS.index(16384)]
+    for prompts in (slice(0, beyond[0] + 1), slice(beyond[1], None)):
+        rise = np.diff(token[..., prompts], axis=-1)
+        assert (rise >= -1e-9).all()
+    short = token[:, 0, : ANSWERS.index(8) + 1]
+    assert (np.diff(short, axis=1) >= -1e-9).all()
+    for times in (token, first):
+        assert (np.diff(times, axis=1) >= -1e-9 * times[:, 1:]).all()
+
+
+def test_a_wider_interval_is_told_by_its_factor_and_none_where_it_is_not() -> None:
+    every = settings().query("input_len == 1024 and output_len == 8")
+    for users, wider in ((1.0, False), (64.0, True)):
+        row = every[(every["concurrency"] == users) & (every["device"] == "MI300X")]
+        served = shipped().served(row.reset_index(drop=True))
+        notes = [note for note in served.remarks if note.code == "beyond-measured"]
+        assert bool(notes) == wider
+        for note in notes:
+            alone = shipped().served(row.assign(output_len=1024.0).reset_index(drop=True))
+            grown = np.exp(NINETY_PERCENT * (served.ttft_spread - alone.ttft_spread))
+            assert note.values["ttft"] <= grown[0] * (1 + 1e-9)
+            assert note.values["ttft"] > 1.5
 
 
 def test_alone_a_first_token_is_as_sure_however_short_the_answer(rows: pd.DataFrame) -> None:
