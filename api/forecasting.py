@@ -318,7 +318,7 @@ def forecast(
     tuning : {"either", "tuned", "stock"}, default either
         Engine or framework: tuned by the vendor, stock as it comes, or either. Of the engine that serves, or
         the framework that trains: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"`` as it
-        comes; the intervals of ``"either"`` hold both. A batch takes none.
+        comes; the intervals of ``"either"`` hold both. A batch takes none: it is as the vendor tunes it.
     engine : str or several, default vllm
         Engines to serve with: vllm, sglang, trtllm, atom.
     speculation : {"none", "mtp"}, default none
@@ -499,6 +499,12 @@ def forecast(
             beside = "`cases`"
         else:
             beside = "layers of your own"
+        if stated == ["tuning"] and work:
+            raise ParameterError(
+                "tuning",
+                f"goes with no {beside}, whose answer is of an engine as the vendor tunes it: ask "
+                "with `concurrency` in its place, or leave tuning out",
+            )
         raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
     if tuning is not None:
         fields["tuning"] = tuning

@@ -96,6 +96,8 @@ def deployments_document(choice: Choice, level: float) -> Document:
     )
 
 
+_MUCH_SURER: Final = 0.05
+"""By how much surer a way must be as tuned for the answer to say so."""
 _BESIDE: Final = ("no-way", "engine-not-there", "quantised")
 _TUNING: Final = wording("deployments-tuning")
 
@@ -172,22 +174,24 @@ def _answer(choice: Choice) -> Headline:
             _footing(choice, first),
         )
     if first["holds"] >= asked.sure:
-        about = f"{_first(asked)} that holds with {share(asked.sure, 0)}"
+        about = (
+            f"{_first(asked)} that keeps the limits with a probability of {share(asked.sure, 0)}"
+        )
     elif first["holds"] >= LIKELY:
-        about = f"none holds with {share(asked.sure, 0)}; the surest"
+        about = f"none keeps the limits with a probability of {share(asked.sure, 0)}; the surest"
     else:
-        about = "none holds; the nearest"
+        about = f"none keeps the limits with a probability of {share(LIKELY, 0)}; the nearest"
     priced = ""
     if asked.price:
         priced = f"{_cost(asked, first)} per million tokens, "
-    answer = f"{way(first)}: {priced}holds with {_sure(first)}"
+    answer = f"{way(first)}: {priced}keeps them with {_sure(first)}"
     return Headline(about, answer, "", _footing(choice, first))
 
 
 def _pace(asked: Question, pace_ms: float) -> str:
     if math.isinf(pace_ms):
         return "at any pace"
-    return f"within {figure(pace_ms)} ms a token, which holds with {share(asked.sure, 0)}"
+    return f"within {figure(pace_ms)} ms a token, kept with a probability of {share(asked.sure, 0)}"
 
 
 def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
@@ -263,6 +267,8 @@ def _beside(choice: Choice) -> list[str]:
     asked = choice.question
     first = headlined(choice)
     said = []
+    if math.isinf(first["ttft_ms_upper"]) or math.isinf(first["tpot_ms_upper"]):
+        said.append(_ENDLESS)
     if asked.rate is not None and math.isinf(first["concurrency"]):
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
         said.append(f"It ends {_figure(ended)} requests a second at most.")
@@ -276,9 +282,26 @@ def _beside(choice: Choice) -> list[str]:
                 f", {_requests(gamble['concurrency'])} under way and "
                 f"{_figure(gamble['tokens_per_s_per_gpu'])} tokens/s per GPU,"
             )
-        sentence = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{_priced(asked, gamble)}"
+        sentence = (
+            f"{way(gamble)}{under_way} keeps them with {_sure(gamble)}{_priced(asked, gamble)}"
+        )
         said.append(f"A gamble: {sentence}")
-    return [*said, *_of_each_gpu(choice, first)]
+    return [*said, *_unsure_of_tuning(choice, first), *_of_each_gpu(choice, first)]
+
+
+def _unsure_of_tuning(choice: Choice, first: pd.Series) -> list[str]:
+    """Say why a way is not sure enough, where it would be if the engine was known to be tuned."""
+    asked = choice.question
+    tuned = choice.as_tuned
+    if not asked.limited or first["holds"] >= asked.sure or math.isnan(tuned):
+        return []
+    if tuned - first["holds"] < _MUCH_SURER:
+        return []
+    surer = _sure(pd.Series({"holds": tuned}))
+    return [
+        "The engine may be tuned by the vendor or not, which makes it less sure: if it is tuned, this "
+        f"way keeps the limits with {surer}. tuning=tuned or tuning=stock asks for one of both."
+    ]
 
 
 def _of_each_gpu(choice: Choice, first: pd.Series) -> list[str]:
@@ -312,9 +335,9 @@ def _leading(choice: Choice, one: pd.Series) -> str:
     if not asked.limited:
         rate = _figure(one["tokens_per_s_per_gpu"])
         return f"{rate} tokens/s per GPU, {way(one)}{after}"
-    held = f"{way(one)} holds with {_sure(one)}{after}"
+    held = f"{way(one)} keeps them with {_sure(one)}{after}"
     if one["holds"] < LIKELY:
-        return f"none holds, the nearest: {held}"
+        return f"the nearest, {held}"
     return held
 
 
@@ -407,7 +430,7 @@ def _tables(choice: Choice) -> list[Part]:
     """Return the best ways: with every interval on pages, on terminals with those of the times."""
     asked = choice.question
     if asked.limited:
-        kept = f"the {_first(asked)} that holds with {share(asked.sure, 0)}, else the surest"
+        kept = f"the {_first(asked)} that keeps the limits with {share(asked.sure, 0)}, else the surest"
         each = "Of each GPU, engine and number of GPUs"
     else:
         kept = f"the {_first(asked)} at each pace, kept with {share(asked.sure, 0)}"

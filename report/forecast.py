@@ -550,6 +550,8 @@ def _answer(one: Forecast, level: float) -> Headline:
             beneath += f" {alone} {figure(times * naive)} {unit}."
         if setting.kind != "training":
             takes += ", all prompts at once"
+            if not setting.release:
+                takes += ", an engine as the vendor tunes it"
         elif setting.release:
             takes = "a step"
         elif setting.tuning == "stock":
