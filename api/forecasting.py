@@ -46,6 +46,7 @@ from ..values import Count, Counts, Limit, Names, Price, PriceByGPU, Probability
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.deployments import ENGINES, SURE
+from ..workloads.disaggregation import APART
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
@@ -55,7 +56,7 @@ from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, as_toml, find_release, unknown_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
-from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, contradicting, shipped
+from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, shipped
 from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, complete
 from ..workloads.speculation import MTP, check_same_drafts, drafted, without
@@ -804,11 +805,13 @@ def calibrate(
         else:
             model = load_serving(Path(prior))
         check_same_drafts(model.about, drafts)
+        served, followed = _with_token_times(served, model)
+        notes = (*notes, *followed)
         if drafts != NONE:
             served = without(served)
         served, lost = _near_the_forecast(served, lost, model)
         fitted = model.calibrated(served)
-        notes = (*notes, *contradicting(served, model))
+        notes = (*notes, *fitted.contradictions)
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
         if drafts != NONE:
             read |= {OWN_SPECULATION: drafts}
@@ -946,6 +949,9 @@ def _served(
         raise DataError(f"{problem}: leave its runs out", source=str(runs["source"].iloc[row]))
     kept_notes = [note for note in loaded.notes if not note.code.startswith("repeats-")]
     notes = (*kept_notes, *_unread_options(runs))
+    if "prefill_gpus" in runs:
+        others = as_numbers(runs, "prefill_gpus") > 0.0
+        runs = runs.assign(apart=np.where(others, APART, texts(runs, "apart")))
     varied = runs["variant"].ne("")
     if len(runs) and drafted(runs).all():
         return runs.reset_index(drop=True), loaded.rejected, notes, MTP
@@ -965,8 +971,35 @@ def _served(
     return kept, rejected, notes, NONE
 
 
+def _with_token_times(
+    runs: pd.DataFrame, model: ServingModel
+) -> tuple[pd.DataFrame, Sequence[Remark]]:
+    """Return runs with the times per token that follow from the times of whole requests, and a remark.
+
+    A time of a request is measured, or follows from throughput and requests under way. The first
+    token is taken off it: as measured, else as forecast.
+    """
+    further = as_numbers(runs, "output_len") - 1.0
+    lacking = np.isnan(as_numbers(runs, "tpot_ms")) & (as_numbers(runs, "duration_us") > 0.0)
+    at = np.flatnonzero(lacking & (further > 0.0))
+    if not len(at):
+        return runs, ()
+    asked = runs.iloc[at].reset_index(drop=True)
+    measured = as_numbers(asked, "ttft_ms")
+    first = np.where(np.isnan(measured), model.served(asked).ttft_ms, measured)
+    times = as_numbers(runs, "tpot_ms")
+    left = (as_numbers(asked, "duration_us") / 1e3 - first) / further[at]
+    times[at] = np.where(left > 0.0, left, np.nan)
+    forecast_first = int((np.isnan(measured) & (left > 0.0)).sum())
+    text = (
+        f"tpot_ms of {counted(len(at), 'run')} is what the time of a request leaves after the first "
+        f"token, which is forecast of {forecast_first:,}: state tpot_ms where it was measured"
+    )
+    said = remark("tpot-from-requests", text, runs=len(at), first_forecast=forecast_first)
+    return runs.assign(tpot_ms=times), (said,)
+
+
 _IN_PLACE: Final = {
-    "prefill_gpus": "apart=yes says that prompts are read by other GPUs",
     "tuning": "the times of the runs say how the engine is set up",
     "release": "engine_version is the release of the engine",
     "gpus": "they are tp x pp x dp",

@@ -20,8 +20,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arrays import FloatArray
 from ..errors import DataError, NoDurationError, few
-from ..operators.kinds.serving_run import METRICS, SERVING, request_us
+from ..operators.kinds.serving_run import METRICS, SERVING, held_request_us, request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..operators.work import as_numbers, dtypes_in_kernel_names, each_word
 from ..output import unguarded
@@ -102,6 +103,9 @@ _TOKEN_TIMES = (
     "ttft_ms",
     "tpot_ms",
 )  # of runs of serving, in ms unless the user states another unit
+_THROUGHPUT = (
+    "output_tokens_per_s"  # of runs of serving: with the requests under way it says their time
+)
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
@@ -126,7 +130,7 @@ def tidy_rows(
             f"two columns are called {twice!r} once renamed: leave one out", source=source
         )
     if _holds_serving(table, options):
-        table = _with_serving_names(table)
+        table = _with_serving_names(table, source)
         if "output_len" in options.defaults:
             answers = filled(table, "output_len", options.defaults["output_len"])
             table = table.assign(output_len=answers)
@@ -150,12 +154,9 @@ def tidy_rows(
         options, units={name: unit for name, unit in options.units.items() if name not in of_tokens}
     )
     if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
-        if "duration_us" in table:
-            given = table["duration_us"]
-        else:
-            given = pd.Series(np.nan, index=table.index)
-        blank = given.isna() | as_text(given).eq("")
-        table = table.assign(duration_us=given.astype(object).mask(blank, request_us(table)))
+        table = _with_requests(table, request_us(table))
+    if {_THROUGHPUT, "concurrency", "output_len"} <= set(columns):
+        table = _with_requests(table, held_request_us(table))
     rates = _rates_for_times(table, options)
     try:
         rows, times = _with_times(
@@ -386,7 +387,18 @@ def _is_serving(names: Iterable[str]) -> bool:
     names = list(names)
     stated = not {*map(_plain, names)}.isdisjoint(("op", *ALIASES["op"]))
     ours = {_serving_name(name)[0] for name in names}
-    return not stated and "concurrency" in ours and not ours.isdisjoint(_TOKEN_TIMES)
+    said = {*_TOKEN_TIMES, _THROUGHPUT}
+    return not stated and "concurrency" in ours and not ours.isdisjoint(said)
+
+
+def _with_requests(table: pd.DataFrame, times_us: FloatArray) -> pd.DataFrame:
+    """Return a table of runs of serving with times of requests where it states none."""
+    if "duration_us" in table:
+        given = table["duration_us"]
+    else:
+        given = pd.Series(np.nan, index=table.index)
+    blank = given.isna() | as_text(given).eq("")
+    return table.assign(duration_us=given.astype(object).mask(blank, times_us))
 
 
 def _holds_serving(table: pd.DataFrame, options: Options) -> bool:
@@ -396,8 +408,12 @@ def _holds_serving(table: pd.DataFrame, options: Options) -> bool:
     return "op" in table and bool(as_text(table["op"]).eq(SERVING).all())
 
 
-def _with_serving_names(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of runs of serving with its columns under our names, and times of tokens in ms."""
+def _with_serving_names(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return a table of runs of serving with its columns under our names, and times of tokens in ms.
+
+    Raises DataError: a time of tokens stands in two units that contradict each other.
+    """
+    table = _with_one_unit(table, source)
     places = [*_OF_SERVING]
     ranked = []
     for name in map(str, table.columns):
@@ -414,6 +430,40 @@ def _with_serving_names(table: pd.DataFrame) -> pd.DataFrame:
             factor = TIME_UNITS[str(unit)] / TIME_UNITS["ms"]
             table = table.assign(**{name: factor * as_numbers(table, name)})
     return table.rename(columns=names)
+
+
+def _with_one_unit(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return a table with each time of tokens in one column, where it stands in several units.
+
+    Raises DataError: a row states two times.
+    """
+    by_word: dict[str, list[str]] = {}
+    for name in map(str, table.columns):
+        ours, word = _serving_name(name)
+        if ours in _TOKEN_TIMES:
+            by_word.setdefault(word, []).append(name)
+    for names in by_word.values():
+        if len(names) == 1:
+            continue
+        first, *others = sorted(names, key=lambda name: _split(name)[1] != "ms")
+        factor = TIME_UNITS[str(_split(first)[1])]
+        whole = as_numbers(table, first)
+        for name in others:
+            times = as_numbers(table, name) * TIME_UNITS[str(_split(name)[1])] / factor
+            apart = np.abs(whole / times - 1.0) > _SAME_TIME
+            if apart.any():
+                row = int(np.flatnonzero(apart)[0])
+                problem = (
+                    f"columns {first} and {name} contradict each other: row {row + 1} states "
+                    f"{table[first].iloc[row]} and {table[name].iloc[row]}: leave one out"
+                )
+                raise DataError(problem, source=source)
+            whole = np.where(np.isnan(whole), times, whole)
+        table = table.drop(columns=others).assign(**{first: whole})
+    return table
+
+
+_SAME_TIME = 0.02  # two units of a time may differ by what they were rounded to
 
 
 def _serving_name(name: str) -> tuple[str, str]:

@@ -511,10 +511,17 @@ def learnt_document(model: ServingModel) -> Document:
     published = model.about.get("own_from", len(model.runs))
     runs = counted(len(model.runs) - published, "own run")
     title = f"{runs} beside {published:,} published"
-    answer = (
-        f"Settings with two runs or more of your own: {settings}. Their forecasts have the widths "
-        "of a known setting."
-    )
+    answers = [f"Settings with two runs or more of your own: {settings}."]
+    contradictions = list(model.contradictions)
+    if settings:
+        two = f"new model, {TWO_RUNS} of the setting"
+        answers.append(f'Their forecasts are as wide as "{two}" below, or less.')
+    for one in contradictions:
+        answers.append(
+            f"Repeats of a run contradict each other: {one.values['time']} by a factor of "
+            f"{one.values['factor']:.2f}. Forecasts of that setting are as much wider."
+        )
+    answer = " ".join(answers)
     spreads = {}
     for time, fit in model.fits.items():
         spreads[time] = {name: list(both) for name, both in fit.spreads.items()}

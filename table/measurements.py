@@ -202,11 +202,12 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
                     if heading.endswith("_ms"):
                         metrics_of_ops.append(heading)
         metrics = dict.fromkeys(metrics_of_ops)
-        _check_metrics(
-            {name: _numbers(frame, name).to_numpy() for name in metrics},
-            duration.to_numpy(),
-            verdict,
-        )
+        times = {name: _numbers(frame, name).to_numpy() for name in metrics}
+        for name, values in times.items():
+            words = _text(frame, name)
+            unread = np.isnan(values) & ~words.str.lower().isin(_MISSING).to_numpy()
+            verdict.refuse(unread, "no-token-times", words, f"{name} = ")
+        _check_metrics(times, duration.to_numpy(), verdict)
     of_ops = [(op, codes == code) for code, op in enumerate(ops) if op is not None]
     typed |= _clean_dimensions(frame, of_ops, verdict)
     typed["spread_us"] = spread = _numbers(frame, "spread_us")
@@ -310,6 +311,10 @@ def _check_duration(given: pd.Series, duration: np.ndarray, verdict: _Verdict) -
     verdict.refuse(np.isinf(duration), "infinite-duration", given)
     verdict.refuse(duration == 0, "zero-duration", given)
     verdict.refuse(duration < 0, "negative-duration", given)
+
+
+_MISSING = ("", "nan", "na", "n/a", "none", "null", "-")
+"""What tables write for a time that was not measured."""
 
 
 def _check_metrics(given: dict[str, np.ndarray], duration: np.ndarray, verdict: _Verdict) -> None:

@@ -232,6 +232,7 @@ def _check_runs(runs: pd.DataFrame) -> None:
     weights = {f"weight_{time}" for time in _PARTS}
     if not weights <= set(runs):
         raise _RefusedError("it has no weights")
+    weights |= {f"published_{time}" for time in _PARTS} & set(runs)
     needed |= weights
     for name in runs:
         column = runs[name]

@@ -109,6 +109,17 @@ the means that clients draw lie 0.4 apart at most, and of lengths eight times as
 says no more than one cut otherwise."""
 MATCHED: Final = 0.5
 """`nearness` from which on runs are said to be of one setting: lengths within a factor of two."""
+REPEATED: Final = 0.95
+"""The same from which on runs repeat each other: lengths within a seventh, as clients draw them. A judgement."""
+CONDITIONS: Final = (
+    "engine_version",
+    "dtype_a",
+    "dtype_kv",
+    "running_limit",
+    "memory_percent",
+    "receive_interval",
+)
+"""What runs of one setting may differ in: then they are no repeats of each other."""
 LENGTHS: Final = (
     "requests",
     "cut",
@@ -134,6 +145,11 @@ SETTING: Final = (
     *("running_limit", "memory_percent", "receive_interval"),
 )
 """Columns of the file beside the figures of the models and the weights."""
+OWN: Final = tuple(
+    f"{kind}{time}" for kind in ("", *(f"{how}_" for how in TUNINGS)) for time in TIMES
+)
+"""Columns of the file of the user's runs, ms: as measured, and the medians that published runs alone
+say of a tuned and of a stock engine."""
 FILE: Final = ".parquet"  # how the name of the file of a model ends
 _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
@@ -227,6 +243,8 @@ class Fit:
     # by the place of a run, the deviation of the logarithms of repeats of its setting
     repeats: Mapping[str, float] = field(default_factory=dict)
     across: float = 1.0  # what covariances between GPUs of unlike vendors are multiplied by
+    # the weights before the user's runs; shape (n_runs,). None where no run is the user's
+    published: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -298,7 +316,8 @@ class ServingModel:
     Attributes
     ----------
     runs : DataFrame
-        Settings (`SETTING`) and figures of the models.
+        Settings (`SETTING`) and figures of the models; of the user's runs the measured times and what
+        was forecast of them before (`OWN`).
     fits : mapping of str to Fit
         By `TIMES`.
     about : mapping
@@ -392,7 +411,8 @@ class ServingModel:
         makers = vendors(rows, user_gpu)
         near = nearness(here, self._points.part(self._owned))
         values, rests, longers = {}, {}, {}
-        beneath, shares = {}, {}
+        floors, shares = {}, {}
+        given_back, differ = {}, {}
         deployments = self._points.names["deployment"]
         owned = _among(here.names["deployment"], deployments[self._owned])
         combinations = self._points.names["combination"][self._owned]
@@ -411,35 +431,54 @@ class ServingModel:
                 logs, wider = self._of_short_prompts(rows, here, logs, near, trust, user_gpu)
                 wide = np.hypot(rests[time].spread, wider)
                 rests[time] = replace(rests[time], spread=wide)
+            repeats = self._repeats_of(time, rows, near)
+            given_back[time] = repeats.any(axis=1)
+            logs, differ[time] = self._given_back(
+                time, logs, rests[time].trust, near, repeats, user_gpu
+            )
             values[time] = np.exp(logs)
-            spread = rests[time].spread
+            # as wide as the repeats that are the furthest apart
+            spread = np.maximum(rests[time].spread, differ[time] / NINETY_PERCENT)
             carried = self._carried(self.fits[time], rows, here, spread)
             # a model that was run on the GPU with the engine says itself how it is set up there
             over = stacked & ~owned & ~of_model
             wide = np.where(over, carried, spread)
-            rests[time] = replace(rests[time], spread=wide)
-            # where the runs took longer than tuned ones, no other setting is sooner than tuned
-            later, _ = self._factors(self.fits[time], rows, here.stacks)
-            beneath[time] = np.where(over, -np.maximum(later, 0.0), -np.inf)
-            shares[time] = np.where(over, spread / wide, 1.0)
             tuned = stacked | owned | (asked == TUNINGS[0])
             longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
+            floors[time] = np.zeros(len(rows))
             if self._owned.any():
                 values[time] = self._between(time, rows, values[time], near, user_gpu)
+                elsewhere = stacked & ~self._bracketed(time, rows, near)
+                values[time], floors[time], most = self._in_order(
+                    time, rows, here, values[time], elsewhere, user_gpu
+                )
+                wide = np.minimum(wide, spread + most / NINETY_PERCENT)
+                # else none is sooner than the part of it that they took longer
+                longer, _ = self._factors(self.fits[time], rows, here.stacks)
+                without = values[time] * np.exp(-np.maximum(longer, 0.0))
+                floors[time] = np.where(over & (floors[time] == 0.0), without, floors[time])
+            rests[time] = replace(rests[time], spread=wide)
+            shares[time] = spread / wide
         # the runs say themselves how long prompts take
         busy = np.where(owned, 1.0, SATURATED) * prompts
         answer = as_numbers(rows, "output_len")
         left = first_token_left(busy, answer, values["tpot_ms"])
-        values["ttft_ms"] = np.fmax(values["ttft_ms"], np.where(together(rows), left, -np.inf))
-        leasts = {}
+        later = np.fmax(values["ttft_ms"], np.where(together(rows), left, -np.inf))
+        values["ttft_ms"] = np.where(given_back["ttft_ms"], values["ttft_ms"], later)
+        leasts, measured = {}, {}
         for time in TIMES:
             floor = np.nan_to_num(least(rows, time, user_gpu))
             # an own run within what `serving.impossible` lets pass stays as measured
-            leasts[time] = np.where(owned, np.fmin(floor, values[time]), floor)
+            measured[time] = values[time] * np.exp(-differ[time])
+            leasts[time] = np.where(owned, np.fmin(floor, measured[time]), floor)
             values[time] = np.maximum(values[time], leasts[time])
-        whole = values["ttft_ms"] + (answer - 1.0) * values["tpot_ms"]
+        whole = measured["ttft_ms"] + (answer - 1.0) * measured["tpot_ms"]
         request = request_at_peak(rows, user_gpu)
         request = np.where(owned, np.fmin(request, whole), request)
+        beneath = {}
+        for time in TIMES:
+            with np.errstate(divide="ignore"):
+                beneath[time] = np.log(floors[time]) - np.log(values[time])
         basis = rests["tpot_ms"].basis
         two = basis == TWO_RUNS
         of_model = self._most(here, ~self._owned, "tpot_ms")
@@ -644,6 +683,11 @@ class ServingModel:
         each = users.groupby(settings_of(self._points.part(self._owned)))
         return int(each.nunique().gt(1).sum())
 
+    @property
+    def contradictions(self) -> Iterator[Remark]:
+        """A remark on each time of which repeats among the user's runs contradict each other."""
+        return contradicting(self.runs[self._owned], self)
+
     def _released(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return settings, those without a release with that of the user's last run on their GPU and engine."""
         places = zip(
@@ -727,30 +771,42 @@ class ServingModel:
         """Return a time, kept in the bounds of the user's runs of the setting with fewer and more requests.
 
         Between two runs that are slower than others the process draws back to its mean, and may say
-        that more requests are served faster. If the run with more requests takes longer, no answer
-        takes longer than it, or less than the run with fewer. Beyond the run with the most requests
-        no answer takes less than it.
+        that more requests are served faster. No answer lies outside of what both runs took. Beyond
+        the run with the most requests no answer takes less than it.
         """
-        measured = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
-        users = as_numbers(rows, "concurrency")
-        apart = (
-            as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]
-        )  # shape (n_asked, n_own)
-        fewer = users + np.where(measured & (apart <= 0), apart, -np.inf).max(
-            axis=1
-        )  # itself where it was measured
-        more = users + np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
+        fewer, more = self._beside(time, rows, near)
         times = values.copy()
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
         if len(at):
-            low = self._of_runs(time, rows.iloc[at], fewer[at], user_gpu)
-            high = self._of_runs(time, rows.iloc[at], more[at], user_gpu)
-            times[at] = np.where(low < high, np.clip(values[at], low, high), values[at])
+            ends = [
+                self._of_runs(time, rows.iloc[at], many[at], user_gpu) for many in (fewer, more)
+            ]
+            times[at] = np.clip(values[at], np.minimum(*ends), np.maximum(*ends))
         at = np.flatnonzero(np.isfinite(fewer) & np.isinf(more))
         if len(at):
             low = self._of_runs(time, rows.iloc[at], fewer[at], user_gpu)
             times[at] = np.maximum(values[at], low)
         return times
+
+    def _beside(
+        self, time: str, rows: pd.DataFrame, near: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how many requests the nearest of the user's runs of each setting have, no more and no fewer than it.
+
+        Minus infinity and infinity where there is none.
+        """
+        measured = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
+        users = as_numbers(rows, "concurrency")
+        # shape (n_asked, n_own)
+        apart = as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]
+        fewer = np.where(measured & (apart <= 0), apart, -np.inf).max(axis=1)
+        more = np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
+        return users + fewer, users + more
+
+    def _bracketed(self, time: str, rows: pd.DataFrame, near: FloatArray) -> BoolArray:
+        """Return which settings the user ran with no more and with no fewer requests under way."""
+        fewer, more = self._beside(time, rows, near)
+        return np.isfinite(fewer) & np.isfinite(more)
 
     def _of_runs(
         self, time: str, rows: pd.DataFrame, users: FloatArray, user_gpu: GPU | None
@@ -759,7 +815,134 @@ class ServingModel:
         asked = rows.assign(concurrency=users).reset_index(drop=True)
         points = points_of(asked, user_gpu, self.slower)
         whole = np.tile([1.0, 0.0], (len(asked), 1))
-        return np.exp(self._logs(asked, points, time, whole, user_gpu))
+        near = nearness(points, self._points.part(self._owned))
+        logs = self._logs(asked, points, time, whole, user_gpu)
+        repeats = self._repeats_of(time, asked, near)
+        return np.exp(self._given_back(time, logs, whole, near, repeats, user_gpu)[0])
+
+    def _repeats_of(self, time: str, rows: pd.DataFrame, near: FloatArray) -> BoolArray:
+        """Return which of the user's runs are of each setting itself, shape (n_asked, n_own).
+
+        They have as many requests under way and match its lengths. The nearest of them count, and of
+        these the ones that share the most of `CONDITIONS`.
+        """
+        own = self.runs[self._owned]
+        same = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
+        users = as_numbers(rows, "concurrency")
+        same &= users[:, None] == as_numbers(own, "concurrency")
+        nearest = np.where(same, near, 0.0).max(axis=1, initial=0.0)
+        same &= near > nearest[:, None] - (1.0 - REPEATED)
+        shared = np.zeros(near.shape)
+        for name in CONDITIONS:
+            shared += _words_of(rows, name)[:, None] == _words_of(own, name)
+        best = np.where(same, shared, -1.0).max(axis=1, initial=-1.0)
+        return same & (shared == best[:, None])
+
+    def _given_back(
+        self,
+        time: str,
+        logs: FloatArray,
+        trust: FloatArray,
+        near: FloatArray,
+        repeats: BoolArray,
+        user_gpu: GPU | None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return logarithms with what was measured of settings, and how far from it a repeat lies at most.
+
+        Where the user ran a setting itself, the answer is the geometric mean of what was measured. With
+        other lengths what the forecast of the runs lacks is added as far as the lengths are near.
+        """
+        given, apart = logs.copy(), np.zeros(len(logs))
+        asked, place = np.nonzero(repeats)
+        if not len(asked):
+            return given, apart
+        runs = self.runs[self._owned].iloc[place].reset_index(drop=True)
+        said = self._logs(runs, points_of(runs, user_gpu, self.slower), time, trust[asked])
+        lacking = pd.Series(np.log(as_numbers(runs, time)) - said).groupby(asked)
+        middle = lacking.mean()
+        at = middle.index.to_numpy()
+        given[at] += near[at].max(axis=1) * middle.to_numpy()
+        above = lacking.max() - middle
+        below = middle - lacking.min()
+        apart[at] = np.maximum(above, below).to_numpy()
+        return given, apart
+
+    @cached_property
+    def _published(self) -> ServingModel:
+        """The model before the user's runs."""
+        count = int((~self._owned).sum())
+        if count == len(self.runs):
+            return self
+        fits = {}
+        for time, fit in self.fits.items():
+            assert fit.published is not None
+            fits[time] = replace(
+                fit, weights=fit.published[:count], stacks={}, repeats={}, published=None
+            )
+        about = {name: value for name, value in self.about.items() if name != "own_from"}
+        return replace(self, runs=self.runs.iloc[:count], fits=fits, about=about)
+
+    def _before(
+        self, rows: pd.DataFrame, user_gpu: GPU | None
+    ) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Return by time the medians of a tuned and of a stock engine that published runs alone say."""
+        served = self._published.served(rows.assign(tuning=TUNINGS[1]), user_gpu)
+        medians = {}
+        for time in TIMES:
+            stock = served.law(time).quantiles([0.0])[:, 0]
+            medians[time] = (getattr(served, time), np.maximum(stock, getattr(served, time)))
+        return medians
+
+    def _reach(self, time: str, here: Points) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the most `reach_of` the user's runs, as far as they tell of each setting, shape (n,).
+
+        Those of the deployment tell, else those of the model on the GPU, else those of the stack; NaN
+        without any.
+        """
+        own = self._points.part(self._owned)
+        runs = pd.DataFrame(
+            {
+                "reach": reach_of(self.runs[self._owned], time),
+                "stack": own.stacks,
+                "combination": own.names["combination"],
+                "deployment": own.names["deployment"],
+            }
+        )
+        least, most = np.full((2, len(here.group)), np.nan)
+        for level in ("stack", "combination", "deployment"):
+            asked = here.stacks if level == "stack" else here.names[level]
+            ends = runs.groupby(level)["reach"].agg(["min", "max"]).reindex(asked)
+            least = np.where(ends["min"].notna(), ends["min"], least)
+            most = np.where(ends["max"].notna(), ends["max"], most)
+        return least, most
+
+    def _in_order(
+        self,
+        time: str,
+        rows: pd.DataFrame,
+        here: Points,
+        values: FloatArray,
+        where: BoolArray,
+        user_gpu: GPU | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return a time of settings of the user's stacks, in the order of the user's runs, tuned and stock engines.
+
+        Where all runs took longer than a tuned engine, no answer is nearer to it, and to a stock one,
+        than the nearest of them; where all took longer than a stock one, none is sooner than that. Where
+        all took less than a tuned engine, none is later than that. Beside the times come that of the
+        tuned engine where it is the least, ms, and how much later it is where it is the most, in
+        logarithms; 0 and infinity where they bound nothing.
+        """
+        tuned, stock = self._before(rows, user_gpu)[time]
+        least, most = self._reach(time, here)
+        slower = where & (least > 0.0)
+        faster = where & (most <= 0.0)
+        part = np.clip(np.nan_to_num(least), 0.0, 1.0)
+        between = tuned ** (1.0 - part) * stock**part
+        bounded = np.where(slower, np.fmax(values, between), values)
+        bounded = np.where(faster, np.fmin(values, tuned), bounded)
+        later = np.where(faster, np.log(tuned / bounded), np.inf)
+        return bounded, np.where(slower, tuned, 0.0), later
 
     def _most(self, here: Points, of: BoolArray, time: str) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
@@ -860,6 +1043,9 @@ class ServingModel:
             group=groups(runs, user_gpu), engine_version=version.where(version.ne(""), OWN_RELEASE)
         )
         points = points_of(runs, user_gpu, self.slower)
+        for time, medians in self._before(runs, user_gpu).items():
+            names = [f"{how}_{time}" for how in TUNINGS]
+            runs = runs.assign(**dict(zip(names, medians, strict=True)))
         fits = {}
         setting = settings_of(points)
         stacks = self._stacks(runs, points, user_gpu)
@@ -886,13 +1072,16 @@ class ServingModel:
             deviations = deviation_of_repeats(runs, points, time)
             for place in np.flatnonzero(deviations > 0.0):
                 repeats[str(len(self.runs) + place)] = float(deviations[place])
-            fits[time] = replace(fit, weights=weights, repeats=repeats)
+            published = self._published.fits[time].weights
+            published = np.append(published, np.zeros(len(weights) - len(published)))
+            fits[time] = replace(fit, weights=weights, repeats=repeats, published=published)
         if all((fits[time].weights[len(self.runs) :] == 0).all() for time in TIMES):
             raise DataError(
                 "no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known "
                 "GPU"
             )
-        joined = pd.concat([self.runs, kept(runs)], ignore_index=True)
+        own = kept(runs).assign(**{name: as_numbers(runs, name) for name in OWN})
+        joined = pd.concat([self.runs, own], ignore_index=True)
         about = {
             **self.about,
             "own_from": self.about.get("own_from", len(self.runs)),
@@ -940,6 +1129,8 @@ class ServingModel:
         state = {}
         for time, fit in self.fits.items():
             table[f"weight_{time}"] = fit.weights.astype(np.float32)
+            if fit.published is not None:
+                table[f"published_{time}"] = fit.published.astype(np.float32)
             state[time] = {
                 "constants": {
                     name: np.round(values, 4).tolist() for name, values in fit.constants.items()
@@ -987,7 +1178,9 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
     try:
         for time in TIMES:
             state = parts.fits[time]
-            stock = trees = None
+            stock = trees = published = None
+            if f"published_{time}" in runs:
+                published = runs.pop(f"published_{time}").to_numpy(dtype=np.float64)
             if state.stock is not None:
                 stock = Stock(**msgspec.structs.asdict(state.stock))
             if state.trees is not None:
@@ -999,6 +1192,7 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 noise=state.noise,
                 centre=state.centre,
                 weights=runs.pop(f"weight_{time}").to_numpy(dtype=np.float64),
+                published=published,
                 spreads=state.spreads,
                 trust=state.trust,
                 trees=trees,
@@ -1008,7 +1202,8 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 across=state.across,
             )
         missing = []
-        for name in (*SETTING, *(dim.name for dim in FIGURES)):
+        own = OWN if parts.about.get("own_from", len(runs)) < len(runs) else ()
+        for name in (*SETTING, *(dim.name for dim in FIGURES), *own):
             if name not in runs:
                 missing.append(name)
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["tpot_ms"].spreads]))
@@ -1186,9 +1381,12 @@ def nearness(asked: Points, trained: Points) -> FloatArray:
     return np.where(same, _near(np.nan_to_num(apart**2, nan=np.inf).sum(axis=2) / REACH**2), 0.0)
 
 
-def settings_of(points: Points) -> np.ndarray:
-    """Return the number of the setting of each run, shape (n,): that of the first run before it that it matches."""
-    matched = nearness(points, points) >= MATCHED
+def settings_of(points: Points, least: float = MATCHED) -> np.ndarray:
+    """Return the number of the setting of each run, shape (n,): that of the first run before it that it matches.
+
+    ``least`` is the `nearness` of a match.
+    """
+    matched = nearness(points, points) >= least
     settings = np.arange(len(matched))
     for place in range(len(matched)):
         first = np.flatnonzero(matched[place, :place] & (settings[:place] == np.arange(place)))
@@ -1199,11 +1397,11 @@ def settings_of(points: Points) -> np.ndarray:
 def deviation_of_repeats(runs: pd.DataFrame, points: Points, time: str) -> FloatArray:
     """Return the deviation of the logarithm of repeats of each run's setting, shape (n,); 0 without repeats.
 
-    Repeats have the same requests under way; those of a setting with others count together.
+    Repeats are of one load (`loads_of`); those of a setting's other loads count together.
     """
     table = pd.DataFrame({"setting": settings_of(points), "log": np.log(as_numbers(runs, time))})
-    table["users"] = as_numbers(runs, "concurrency")
-    load = table.groupby(["setting", "users"])["log"]
+    table["load"] = loads_of(runs, points)
+    load = table.groupby(["setting", "load"])["log"]
     table["squared"] = np.square(table["log"] - load.transform("mean"))
     table["degrees"] = 1.0 - 1.0 / load.transform("count")
     table.loc[table["log"].isna(), ["squared", "degrees"]] = 0.0
@@ -1212,14 +1410,42 @@ def deviation_of_repeats(runs: pd.DataFrame, points: Points, time: str) -> Float
     return np.sqrt(variance.fillna(0.0).to_numpy(dtype=np.float64))
 
 
+def loads_of(runs: pd.DataFrame, points: Points) -> np.ndarray:
+    """Return the number of the load of each run, shape (n,): of one setting, requests and `CONDITIONS`."""
+    table = {name: _words_of(runs, name) for name in CONDITIONS}
+    table["setting"] = settings_of(points, REPEATED)
+    table["users"] = as_numbers(runs, "concurrency")
+    keys = pd.DataFrame(table)
+    return keys.groupby([*keys], sort=False).ngroup().to_numpy()
+
+
+def reach_of(runs: pd.DataFrame, time: str) -> FloatArray:
+    """Return how far own runs (`OWN`) lie from a tuned engine (0) to the median of a stock one (1), shape (n,)."""
+    measured, tuned, stock = (
+        np.log(as_numbers(runs, name)) for name in (time, *(f"{how}_{time}" for how in TUNINGS))
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (measured - tuned) / (stock - tuned)
+
+
+def _words_of(runs: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a column as words, "" where a number or a word is missing."""
+    if pd.api.types.is_numeric_dtype(runs[name]):
+        numbers = as_numbers(runs, name)
+        return np.where(np.isnan(numbers), "", numbers.astype(str))
+    return texts(runs, name)
+
+
 def contradicting(runs: pd.DataFrame, model: ServingModel) -> Iterator[Remark]:
     """Yield a remark on each time whose repeats of a setting differ by more than nine in ten pairs do.
 
+    ``runs`` are complete.
+
     Two runs of a setting say of others of it as surely as `TWO_RUNS`.
     """
-    every = complete(runs).reset_index(drop=True)
-    setting = settings_of(points_of(every, slower=model.slower))
-    loads = every.groupby([setting, as_numbers(every, "concurrency")])
+    every = runs.reset_index(drop=True)
+    points = points_of(every, slower=model.slower)
+    loads = every.groupby(loads_of(every, points))
     for time in TIMES:
         times = pd.Series(as_numbers(every, time))
         spread = model.fits[time].spreads[TWO_RUNS][0]

@@ -112,6 +112,18 @@ def request_us(frame: pd.DataFrame) -> np.ndarray:
     return np.where((ttft > 0) & (tpot >= 0), whole_us, np.nan)
 
 
+def held_request_us(frame: pd.DataFrame) -> np.ndarray:
+    """Return the time of a request that throughput and requests under way give, NaN where one is missing.
+
+    It is Little's law (`requests_under_way`) the other way round.
+    """
+    tokens, answer, users = (
+        as_numbers(frame, name) for name in ("output_tokens_per_s", "output_len", "concurrency")
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(tokens > 0, users * answer / tokens * 1e6, np.nan)
+
+
 def requests_under_way(frame: pd.DataFrame) -> np.ndarray:
     """Return the requests at once that a run's throughput and times give, NaN where one of them is missing.
 
