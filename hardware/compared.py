@@ -73,11 +73,6 @@ class Comparison:
         return self.means_all(self.host)
 
     @property
-    def is_one_device(self) -> bool:
-        """Whether one device is predicted from shapes alone."""
-        return self.host is None and not self.is_many
-
-    @property
     def is_pair(self) -> bool:
         """Whether one device is predicted from what one other measured."""
         return self.one_host is not None and not self.is_many

@@ -41,7 +41,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..arrays import BoolArray, FloatArray
+from ..arrays import FloatArray
 from ..hardware import GPU, all_gpus
 from ..hardware.constants import constant
 from ..operators.kinds.serving_run import gpus as gpus_of
@@ -374,10 +374,3 @@ def _figures(device: str, a: str, b: str, user_gpu: GPU | None) -> tuple[float, 
 @cache
 def _catalogue() -> dict[str, GPU]:
     return {gpu.name: gpu for gpu in all_gpus()}
-
-
-def known(parts: Steps) -> BoolArray:
-    """Return which rows have every part."""
-    return np.isfinite(
-        np.sum([*parts.tpot.values(), *parts.ttft.values(), *parts.traits.values()], axis=0)
-    )

@@ -418,10 +418,9 @@ class KernelAgreement:
     matched: int  # number of kernels
     matched_us: float  # sum of their durations in this trace
     matched_share: float  # their share of the time of all its kernels, 0 to 1
-    # median of duration / duration in the trace that is believed, and its median absolute
-    # deviation; None where no matched kernel has a duration in every trace
+    # median of duration / duration in the trace that is believed; None where no matched kernel has
+    # a duration in every trace
     ratio: float | None
-    ratio_spread: float | None
 
 
 @dataclass(frozen=True)
@@ -615,11 +614,8 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         median = None
         if len(finite):
             median = float(np.median(finite))
-        spread = None
-        if median is not None:
-            spread = float(np.median(np.abs(finite - median)))
         matched_us = float(matching.durations_ns[:, place].sum()) / 1e3
-        agreements.append(KernelAgreement(len(matching.names), matched_us, share, median, spread))
+        agreements.append(KernelAgreement(len(matching.names), matched_us, share, median))
     return Fidelity(
         unprofiled_us=unprofiled_us,
         traces=tuple(

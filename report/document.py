@@ -354,22 +354,6 @@ def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, .
     return tuple(Row(tuple(one), tone) for one in cells)
 
 
-def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tuple[str, ...]]:
-    """Return the named columns of each row in words, each by its function; no rows of no table.
-
-    >>> import pandas as pd
-    >>> cells_of(pd.DataFrame({"name": ["gemm"], "us": [2.5]}), name=str, us="{:.2f}".format)
-    [('gemm', '2.50')]
-    """
-    rows = ()
-    if table is not None:
-        rows = zip(*(table[name] for name in how), strict=True)
-    result = []
-    for row in rows:
-        result.append(tuple(form(value) for form, value in zip(how.values(), row, strict=True)))
-    return result
-
-
 def picked(source: object, *names: str) -> JSON:
     """Return attributes of an object under their names, for JSON."""
     return {name: getattr(source, name) for name in names}

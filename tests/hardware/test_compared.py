@@ -12,7 +12,7 @@ TARGET = find("MI355X")
 @pytest.mark.parametrize(
     ("host", "target", "kinds", "devices"),
     [
-        (None, TARGET, {"is_one_device"}, (TARGET,)),
+        (None, TARGET, set(), (TARGET,)),
         (HOST, TARGET, {"is_pair"}, (HOST, TARGET)),
         (None, MANY, {"is_many"}, ()),
         (HOST, MANY, {"is_many", "is_from_hosts_to_many"}, (HOST,)),
@@ -23,7 +23,7 @@ def test_a_comparison_says_which_kind_it_is_and_names_the_devices_that_are_fixed
     host: GPU | None, target: GPU, kinds: set[str], devices: tuple[GPU, ...]
 ) -> None:
     comparison = Comparison(host, target)
-    names = ("is_one_device", "is_pair", "is_many", "has_many_hosts", "is_from_hosts_to_many")
+    names = ("is_pair", "is_many", "has_many_hosts", "is_from_hosts_to_many")
     assert {name for name in names if getattr(comparison, name)} == kinds
     assert comparison.devices == devices
 
