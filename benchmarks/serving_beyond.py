@@ -13,19 +13,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray
-from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..workloads.serving_model import TIMES, ServingModel, extents, kept, points_of, shipped
 from .instinct_runs import INSTINCT
 from .serving_model import Pairs, first_fit, grown, learn, published
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 LEFT_OUT: Final = {
     "concurrency": (32, 64, 128),
@@ -75,17 +73,13 @@ def errors(runs: pd.DataFrame) -> pd.DataFrame:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print how the runs left out were forecast, by the doublings; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_beyond", description=__doc__
+    return run_on_data(
+        "serving_beyond", __doc__, _show, arguments, paths={"sample": "silicon_sample.csv"}
     )
-    parser.add_argument("sample", type=Path, help="silicon_sample.csv")
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    try:
-        missed = errors(published(options.sample, options.data))
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+
+
+def _show(options: argparse.Namespace) -> None:
+    missed = errors(published(options.sample, options.data))
     missed["covered"] = missed["missed"].abs() <= NINETY_PERCENT * missed["spread"]
     missed["error"] = np.abs(np.expm1(missed["missed"]))
     missed["doublings"] = pd.cut(missed["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
@@ -97,7 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         covered=("covered", "mean"),
     )
     print(table.round(3).to_string())
-    return 0
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ import pandas as pd
 from scipy.optimize import least_squares, minimize
 
 from ..arrays import BoolArray, FloatArray
-from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import find
 from ..laws.serving_steps import steps
@@ -37,7 +36,7 @@ from ..workloads.speculation import MTP
 from .instinct_runs import SAME_PLACE, apart_first_tokens, under_conditions
 from .serving_beyond import of_fewer
 from .serving_model import published
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 VENDORS: Final = ("AMD", "NVIDIA")
 START: Final = 0.1
@@ -318,38 +317,36 @@ def spread_of_first(table: pd.DataFrame, said: FloatArray, rows: BoolArray) -> t
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file, print constants and errors; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_conditions", description=__doc__
+    return run_on_data(
+        "serving_conditions",
+        __doc__,
+        _show,
+        arguments,
+        paths={"out": "the Parquet file to write", "--sample": "silicon_sample.csv"},
     )
-    parser.add_argument("out", type=Path, help="the Parquet file to write")
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    parser.add_argument("--sample", type=Path, help="silicon_sample.csv")
-    options = parser.parse_args(arguments)
-    try:
-        rows = measured(options.data)
-        learnt = processes(rows)
-        save(options.out, learnt, "InferenceX to 2026-07-20 (SemiAnalysisAI), ROCm/ATOM")
-        queued = queues(rows)
-        first_ms = light_first_ms(options.data)
-        logs = fit_queues(queued, first_ms)
-        said = first_tokens(queued, logs, first_ms)
-        constants = dict(zip(CONSTANTS, np.exp(logs).round(4).tolist(), strict=True))
-        print(f"{constants}, first {first_ms:.1f} ms")
-        for vendor in VENDORS:
-            whose = queued["vendor"].eq(vendor).to_numpy()
-            spread, error = spread_of_first(queued, said, whose)
-            print(f"first tokens, {vendor}: {whose.sum()} runs, spread {spread:.2f}, ", end="")
-            print(f"whole requests {100 * error:.1f} %")
-        for name, ratios in learnt.items():
-            print(*lines_of(name, left_out(ratios)), sep="\n")
-        if options.sample is not None:
-            with_figures = np.isfinite(rows["parameters"].astype(float))
-            finite = rows[with_figures & np.isfinite(rows["log tpot_ms"])].reset_index(drop=True)
-            print(new_models(finite, learnt, options.sample, options.data))
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+
+
+def _show(options: argparse.Namespace) -> None:
+    rows = measured(options.data)
+    learnt = processes(rows)
+    save(options.out, learnt, "InferenceX to 2026-07-20 (SemiAnalysisAI), ROCm/ATOM")
+    queued = queues(rows)
+    first_ms = light_first_ms(options.data)
+    logs = fit_queues(queued, first_ms)
+    said = first_tokens(queued, logs, first_ms)
+    constants = dict(zip(CONSTANTS, np.exp(logs).round(4).tolist(), strict=True))
+    print(f"{constants}, first {first_ms:.1f} ms")
+    for vendor in VENDORS:
+        whose = queued["vendor"].eq(vendor).to_numpy()
+        spread, error = spread_of_first(queued, said, whose)
+        print(f"first tokens, {vendor}: {whose.sum()} runs, spread {spread:.2f}, ", end="")
+        print(f"whole requests {100 * error:.1f} %")
+    for name, ratios in learnt.items():
+        print(*lines_of(name, left_out(ratios)), sep="\n")
+    if options.sample is not None:
+        with_figures = np.isfinite(rows["parameters"].astype(float))
+        finite = rows[with_figures & np.isfinite(rows["log tpot_ms"])].reset_index(drop=True)
+        print(new_models(finite, learnt, options.sample, options.data))
 
 
 if __name__ == "__main__":

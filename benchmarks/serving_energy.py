@@ -23,7 +23,6 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from ..arrays import BoolArray, FloatArray
-from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import find
 from ..operators.kinds.serving_run import gpus as gpus_of
@@ -35,7 +34,7 @@ from ..workloads.serving_model import NEW_MODEL, TIMES, of_vendor, points_of, sh
 from .instinct_runs import energies
 from .serving_beyond import of_fewer
 from .serving_model import published
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 CAMPAIGN: Final = ["device", "model", "engine"]
 ABOVE: Final = 0.5
@@ -198,21 +197,17 @@ def line(name: str, missed: pd.Series) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print constants and errors; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_energy", description=__doc__
+    return run_on_data(
+        "serving_energy", __doc__, _show, arguments, paths={"--sample": "silicon_sample.csv"}
     )
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    parser.add_argument("--sample", type=Path, help="silicon_sample.csv")
-    options = parser.parse_args(arguments)
-    try:
-        rows = measured(options.data)
-        times = None
-        if options.sample is not None:
-            times = new_times(rows, options.sample, options.data)
-        rows = with_times(rows, times)
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+
+
+def _show(options: argparse.Namespace) -> None:
+    rows = measured(options.data)
+    times = None
+    if options.sample is not None:
+        times = new_times(rows, options.sample, options.data)
+    rows = with_times(rows, times)
     print(f"{len(rows)} settings, {rows['above'].sum()} above the board power:")
     print(rows.groupby(CAMPAIGN)["above"].agg(["sum", "size"]).query("sum > 0").to_string())
     print(f"{rows['trusted'].sum()} learnt from: {learn(rows[rows['trusted']])}")
@@ -240,7 +235,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for which, mask in (("all", np.ones(len(rows), dtype=bool)), ("learnt from", trusted)):
         shares = [f"{100 * within[mask & (makers == one)].mean():.0f} % {one}" for one in VENDORS]
         print(f"joules inside, {which}: {100 * within[mask].mean():.0f} % ({', '.join(shares)})")
-    return 0
 
 
 if __name__ == "__main__":

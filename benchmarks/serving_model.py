@@ -55,7 +55,7 @@ from ..workloads.serving_trees import NODE, WORDS, Trees, columns
 from .forecast_releases import RUNS, published_runs
 from .instinct_runs import INSTINCT, drift, settings
 from .kernel_reach import AMD, slower
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 MADE: Final = "2026-11-29"
 EARLIER: Final = "2025-12"
@@ -906,21 +906,20 @@ def board_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make the model; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_model", description=__doc__
+    return run_on_data(
+        "serving_model",
+        __doc__,
+        _show,
+        arguments,
+        paths={"sample": "silicon_sample.csv", "out": "the Parquet file to write"},
     )
-    parser.add_argument("sample", type=Path, help="silicon_sample.csv")
-    parser.add_argument("out", type=Path, help="the Parquet file to write")
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    try:
-        runs = published(options.sample, options.data)
-        longer = slower(options.sample.parent / "data", options.data / "aiter")
-        stock = stock_runs(options.data)
-        model = made(runs, longer, drift(options.data), stock, sys.stderr)
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+
+
+def _show(options: argparse.Namespace) -> None:
+    runs = published(options.sample, options.data)
+    longer = slower(options.sample.parent / "data", options.data / "aiter")
+    stock = stock_runs(options.data)
+    model = made(runs, longer, drift(options.data), stock, sys.stderr)
     model.save(options.out)
     for cells in (
         ("left out", *BOARD),
@@ -928,7 +927,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         *board_cells(model.about["scoreboard"]),
     ):
         print("|", " | ".join(cells), "|")
-    return 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
-from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import complete
@@ -27,7 +26,7 @@ from ..workloads import serving_model as process
 from ..workloads.serving import described
 from ..workloads.serving_percentiles import AMD_STATES, PERCENTILES, traits
 from .instinct_runs import runs_of, table_of
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 STATED: Final = {"p50": "median", "p99": "p99"}
 """Percentiles that public runs state -> the end of their columns."""
@@ -136,16 +135,11 @@ def percentile_of(runs: pd.DataFrame, time: str, percentile: str) -> Learnt:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the constants and their coverage; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_percentiles", description=__doc__
-    )
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    try:
-        runs = stated(options.data)
-    except (FlopcastError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run_on_data("serving_percentiles", __doc__, _show, arguments)
+
+
+def _show(options: argparse.Namespace) -> None:
+    runs = stated(options.data)
     served = process.shipped().served(runs)
     print("| time | percentile | left out | runs | median error | inside | of the forecast |")
     print("|---|---|---|---|---|---|---|")
@@ -167,7 +161,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f'("{time}", "{percentile}"): {percentile_fit.constants}, spread {spread:.3f}'
         )
     print("\n".join(constants))
-    return 0
 
 
 if __name__ == "__main__":

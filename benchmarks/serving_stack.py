@@ -16,7 +16,6 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,11 +23,10 @@ import pandas as pd
 from scipy.linalg import cho_solve
 
 from ..arrays import FloatArray
-from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..workloads.serving_model import FAR, NEW_SETTING, Points, of_vendor, points_of, shipped
 from .serving_model import VENDOR, Pairs, amd, first_fit, learn, moves, percent, published, relearnt
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 TIME: Final = "tpot_ms"
 LEAST: Final = 4
@@ -142,17 +140,13 @@ def chosen(stacks: Sequence[Stack]) -> list[FloatArray]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the errors; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_stack", description=__doc__
+    return run_on_data(
+        "serving_stack", __doc__, _show, arguments, paths={"sample": "silicon_sample.csv"}
     )
-    parser.add_argument("sample", type=Path, help="silicon_sample.csv")
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    try:
-        every_stack = list(stacks(published(options.sample, options.data)))
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+
+
+def _show(options: argparse.Namespace) -> None:
+    every_stack = list(stacks(published(options.sample, options.data)))
     ways = {
         "the process": [stack.left(0.0, 0.0) for stack in every_stack],
         "one factor": [stack.factor() for stack in every_stack],
@@ -175,7 +169,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cells = (f"{len(every):,}", len(every_stack), len(set(models)), " / ".join(errors_stated))
         inside = 100 * np.mean(np.abs(every) <= NINETY_PERCENT * spread)
         print("|", name, "|", " | ".join(map(str, cells)), f"| {bias:+.0f} % | {inside:.0f} % |")
-    return 0
 
 
 if __name__ == "__main__":

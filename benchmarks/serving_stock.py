@@ -11,17 +11,15 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..errors import FlopcastError
 from ..workloads import serving_model as process
 from ..workloads.serving_law import ENDS
 from ..workloads.serving_model import EITHER, TIMES, TUNINGS, Served, ServingModel
 from .serving_model import percent, stock_law, stock_runs
-from .shared_data import SHARED_DATA
+from .shared_data import run_on_data
 
 ASKED = {
     "own": "runs of other models of the stack measured",
@@ -68,19 +66,14 @@ def _missed(served: Served, runs: pd.DataFrame, asked: str) -> Iterator[pd.DataF
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flopcast.benchmarks.serving_stock", description=__doc__
-    )
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    try:
-        model, runs = process.shipped(), stock_runs(options.data)
-        for time in TIMES:
-            print(f"{time}: {stock_law(model, runs, time)}")
-        missed = errors(model, runs)
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run_on_data("serving_stock", __doc__, _show, arguments)
+
+
+def _show(options: argparse.Namespace) -> None:
+    model, runs = process.shipped(), stock_runs(options.data)
+    for time in TIMES:
+        print(f"{time}: {stock_law(model, runs, time)}")
+    missed = errors(model, runs)
     print("| time | GPUs | asked | runs | models | error | bias | inside |")
     print("|---|---|---|---|---|---|---|---|")
     for (time, vendor, asked), rows in missed.groupby(["time", "vendor", "asked"]):
@@ -90,7 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cells = (time, vendor, ASKED[str(asked)], len(rows), models, f"{error} %")
         inside = f"{100.0 * rows['inside'].mean():.0f} %"
         print("|", " | ".join(map(str, cells)), f"| {bias:+.0f} % | {inside} |")
-    return 0
 
 
 if __name__ == "__main__":

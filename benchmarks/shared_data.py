@@ -18,6 +18,7 @@ def run_on_data(
     show: Callable[[argparse.Namespace], None],
     arguments: Sequence[str] | None = None,
     flags: Mapping[str, str] | None = None,
+    paths: Mapping[str, str] | None = None,
 ) -> int:
     """Run a benchmark as ``python -m flopcast.benchmarks.NAME`` does; return its exit code.
 
@@ -33,6 +34,8 @@ def run_on_data(
         By default those of the process.
     flags : mapping of str to str, optional
         Flag, with its dashes -> help.
+    paths : mapping of str to str, optional
+        File, or option that names one (with its dashes; None where it is not given) -> help.
 
     Returns
     -------
@@ -45,13 +48,15 @@ def run_on_data(
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     for flag, words in (flags or {}).items():
         parser.add_argument(flag, action="store_true", help=words)
+    for path, words in (paths or {}).items():
+        parser.add_argument(path, type=Path, help=words)
     options = parser.parse_args(arguments)
     if not options.data.is_dir():
         print(f"skipped: the measured data ({options.data}) are not on this machine")
         return 0
     try:
         show(options)
-    except FlopcastError as error:
+    except (FlopcastError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
