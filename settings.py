@@ -14,6 +14,7 @@ from functools import wraps
 from inspect import Parameter, signature, unwrap
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
+from .allowed import Declared, declared_keywords
 from .errors import DataError, check_jobs, check_level, check_number, check_progress, nearest
 
 if TYPE_CHECKING:  # an extra
@@ -112,6 +113,7 @@ def config(
     config(jobs=1, seed=7)
     """
     given = locals()
+    Declared.of(config).check((), given)
     if jobs is not None:
         check_jobs(jobs)
     if progress is not None:
@@ -129,9 +131,11 @@ def config(
 def configured(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with the settings of `config` in place of keywords that it is not given.
 
-    A text that is too long for the name of a file is refused, wherever the function looks for the file.
+    A value that its annotation does not allow is refused before the function begins, and a text that is too long for
+    the name of a file wherever the function looks for the file.
     """
     names = [name for name in NAMES if name in (function.__kwdefaults__ or {})]
+    declared = Declared.of(function)
 
     @wraps(function)
     def called(*args: P.args, **given: P.kwargs) -> R:
@@ -139,6 +143,7 @@ def configured(function: Callable[P, R]) -> Callable[P, R]:
         for name in names:
             if name in settings:
                 given.setdefault(name, settings[name])
+        declared.check(args, given)
         try:
             return function(*args, **given)
         except OSError as error:
@@ -151,29 +156,35 @@ def configured(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def spelt_out(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the signature of a function spell out the kind of its ``**keywords: Unpack[KIND]``; refuse other keywords."""
+    """Let the signature of a function spell out the kind of its ``**keywords: Unpack[KIND]``.
+
+    Other keywords are refused, and values that the kind does not allow.
+    """
     stated = signature(function)
     parameters = {}
-    fields = {}
+    fields: Any = None
     for name, parameter in stated.parameters.items():
         if parameter.kind is Parameter.VAR_KEYWORD:
             kind = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
-            fields = cast("FunctionType", unwrap(function)).__globals__[kind].__annotations__
+            fields = cast("FunctionType", unwrap(function)).__globals__[kind]
         else:
             parameters[name] = parameter
-    for name, annotation in fields.items():
+    for name, annotation in fields.__annotations__.items():
         default = None
         if name == "keep":
             default = ()
         parameters[name] = Parameter(
             name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation.__forward_arg__
         )
+    declared = declared_keywords(fields, parameters)
 
     @wraps(function)
     def called(*args: P.args, **given: P.kwargs) -> R:
         for name in given.keys() - parameters.keys():
             problem = f"got an unexpected keyword argument {name!r}: {nearest(name, parameters)}"
             raise TypeError(f"{function.__name__}() {problem}")
+        for fields_of_module in declared:
+            fields_of_module.check((), given)
         return function(*args, **given)
 
     vars(called)["__signature__"] = stated.replace(parameters=[*parameters.values()])

@@ -43,8 +43,8 @@ Rate: TypeAlias = float | str
 """A second, or ``240/min``."""
 Price: TypeAlias = float | str
 """``$0.12/kWh``."""
-PriceByGPU: TypeAlias = float | str | Mapping[str, float | str]
-"""Of an hour: ``$2.5/h``, or ``MI300X=2.5,H200=3.5``, or a mapping."""
+PriceByGPU: TypeAlias = float | str | Mapping[Any, float | str]
+"""Of an hour: ``$2.5/h``, or ``MI300X=2.5,H200=3.5``, or a mapping of GPUs or their names."""
 Size: TypeAlias = int | str
 """Bytes, or ``500M``."""
 Repeated: TypeAlias = str | Sequence[str | Sequence[int]]
@@ -88,8 +88,10 @@ def names(parameter: str, given: str | Iterable[str] | None) -> list[str] | None
 def columns(parameter: str, given: str | Iterable[str] | None) -> list[str] | None:
     """Return the columns of ``n,k``, each of which may be given once; None stays None."""
     listed = names(parameter, given)
-    if listed is not None and len(set(listed)) < len(listed):
-        raise ParameterError(parameter, f"must be COLUMN[,COLUMN], each once, got {given!r}")
+    if listed is None:
+        return None
+    if not listed or len(set(listed)) < len(listed):
+        raise ParameterError(parameter, f"must be COLUMN[,COLUMN], each once, got {given!r:.60}")
     return listed
 
 

@@ -31,6 +31,7 @@ from ..report.forecast import SPREAD_OF
 from ..report.notebook import Figures
 from ..report.predictions import ABOUT, predictions_document, to_json, write_file
 from ..report.result import Result
+from ..settings import configured
 from ..table.measurements import prediction_columns
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class Prediction(Result):
         return f"<Prediction of {self.summary['metric']} on {self.summary['target']}: {counts}>"
 
 
+@configured
 def read_predictions(file: str | Path) -> Prediction:
     """Read predictions that `Prediction.save` wrote, or `predict` with ``out``.
 

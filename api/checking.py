@@ -32,7 +32,7 @@ from ..evaluation.intervals import LEVEL
 from ..evaluation.stated_error import NEW_GROUP, NOTHING_STATED, WITHIN
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import BY_DEVICE, groups_of
-from ..hardware import GPU, Comparison
+from ..hardware import GPU, Comparison, word_of
 from ..laws.bounds import bound
 from ..laws.rates import on_each
 from ..models import artifact
@@ -55,7 +55,7 @@ from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
 from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
-from .devices import DeviceName, device, word_of
+from .devices import DeviceName, device
 from .predicting import FITTED, RunFolder, RunGiven, RunLike, on_user_gpu, predict, run_of
 from .tables import Data, items, load_measurements, refuse_unknown_models
 
@@ -833,6 +833,7 @@ class Need(Result, advising.Need):
         return f"<Need: {self.told.text}>"
 
 
+@configured
 def needed(
     run: str | Path | RunLike,
     need: float,

@@ -23,6 +23,7 @@ from ..traces.cleaning.steady_state import STABLE
 from ..traces.doubts import UNRECORDED
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated, check_one_run
+from ..values import Assigned
 from ..workers import workers
 from .devices import stated_defaults
 from .tables import paths_of
@@ -125,7 +126,7 @@ def clean(
     cover: str | Path | None = None,
     epochs: str | None = None,
     interval: float = 0.95,
-    default: Mapping[str, str] | None = None,
+    default: Assigned | None = None,
     jobs: int = -1,
 ) -> Cleaning:
     """Read traces, clean them together, and summarise what is left as measurements.

@@ -13,7 +13,8 @@ import pandas as pd
 from .. import values
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, UnknownGPUError
-from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
+from ..hardware import FIGURES, GPU, Comparison, all_gpus, find, word_of
+from ..settings import configured
 from ..values import Assigned
 
 Device: TypeAlias = str | Path | GPU
@@ -24,6 +25,7 @@ DeviceName: TypeAlias = str
 """A device as the data call it, whether the catalogue has a GPU of that name or not."""
 
 
+@configured
 def gpu(name: Device) -> GPU:
     """Return a GPU and its published figures.
 
@@ -54,6 +56,7 @@ def gpu(name: Device) -> GPU:
     return device(name, "name")
 
 
+@configured
 def gpus(*names: Device) -> pd.DataFrame:
     """Return GPUs with their published figures.
 
@@ -94,13 +97,6 @@ def stated_defaults(default: Assigned | None) -> dict[str, str]:
     if isinstance(default, Mapping):
         default = {name: word_of(value) for name, value in default.items()}
     return values.assigned("default", default)
-
-
-def word_of(value: Any) -> Any:
-    """Return what tables call a GPU; anything else as it is."""
-    if isinstance(value, GPU):
-        return find(value).name
-    return value
 
 
 def several_devices(given: Any, parameter: str) -> Any:

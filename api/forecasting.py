@@ -42,7 +42,7 @@ from ..settings import configured, spelt_out
 from ..staging import temporary_folder
 from ..table.conditions import Reading, conditions
 from ..table.measurements import as_text, count_reasons
-from ..values import Count, Counts, Limit, Names, Price, PriceByGPU, Probability, Rate
+from ..values import Assigned, Count, Counts, Limit, Names, Price, PriceByGPU, Probability, Rate
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.deployments import ENGINES, SURE
@@ -745,13 +745,14 @@ class CalibratedServing(Result, ServingModel):
 
 
 @saving
+@configured
 def calibrate(
     *cases: Data,
     name: str = "own",
     prior: str | None = None,
     source: str = "",
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
 ) -> CalibratedRelease | CalibratedServing:
     """Fit the constants of a software release to measured runs, or add runs of serving to what was learnt of others.
 
@@ -885,7 +886,7 @@ those of none. Judgements."""
 
 
 def _runs(
-    cases: Data | Sequence[Data], rename: Mapping[str, str] | None
+    cases: Data | Sequence[Data], rename: Assigned | None
 ) -> list[tuple[str, dict[str, Any]]] | None:
     """Return the runs of `calibrate`, each after its place; None for those of serving: no column is ``measured``."""
     from ..readers.files import (
@@ -927,8 +928,8 @@ def _runs(
 
 def _served(
     cases: Data | Sequence[Data],
-    default: Mapping[str, str] | None,
-    rename: Mapping[str, str] | None,
+    default: Assigned | None,
+    rename: Assigned | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark], str]:
     """Return runs of serving, complete, the rows refused, remarks, and how the runs draft tokens.
 
@@ -1112,7 +1113,7 @@ def _place(cases: str | PathLike[str] | pd.DataFrame, line: int) -> str:
 
 
 def _read(
-    cases: str | PathLike[str] | pd.DataFrame, rename: Mapping[str, str] | None = None
+    cases: str | PathLike[str] | pd.DataFrame, rename: Assigned | None = None
 ) -> Sequence[dict[str, Any]]:
     if isinstance(cases, pd.DataFrame):
         table = plain_cells(cases)

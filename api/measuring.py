@@ -13,6 +13,7 @@ from ..output import READABLE, replacing
 from ..report.document import Document
 from ..report.measuring import inline_document, measuring_document
 from ..report.result import Result, returning
+from ..settings import configured
 
 
 class Measured(Result, timing.Measured):
@@ -61,6 +62,7 @@ class Inline(inline_times.Inline):
     kind = InlineTimes
 
 
+@configured
 def inline(
     model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0
 ) -> Inline:

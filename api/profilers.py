@@ -58,7 +58,7 @@ from ..traces.summary import with_possible_times
 from ..values import Assigned, AssignedCounts, Columns, Folder
 from ..workers import workers
 from .cleaning import full_list
-from .devices import Device, compared
+from .devices import Device, compared, stated_defaults
 from .tables import Data, load_measurements, paths_of
 
 
@@ -88,6 +88,7 @@ class Fidelity(Result, comparison.Fidelity):
 
 
 @saving
+@configured
 def fidelity(
     *traces: Path | str | Sequence[Path | str],
     unprofiled_us: float | None = None,
@@ -142,7 +143,7 @@ def fidelity(
         labels = names
     else:
         labels = [str(path) for path in paths]
-    options = Options(defaults=values.assigned("default", default))
+    options = Options(defaults=stated_defaults(default))
     profiled = []
     for path, label in zip(paths, labels, strict=True):
         table = inline_table(path)
@@ -283,6 +284,7 @@ class PlannedPasses(Result):
 
 
 @saving
+@configured
 def plan(
     profiler: str,
     trace: Path | str,
@@ -291,7 +293,7 @@ def plan(
     steps_per_pass: int = STEPS,
     counters: str = COUNTER,
     check: Folder | None = None,
-    default: Mapping[str, str] | None = None,
+    default: Assigned | None = None,
 ) -> PlannedPasses:
     """Plan passes that profile a program's kernels a few at a time, and prove that recorded passes have them all.
 
@@ -337,7 +339,7 @@ def plan(
     """
     if not counters.split():
         raise ParameterError("counters", f"must name one at least, got {counters!r}")
-    options = Options(defaults=values.assigned("default", default))
+    options = Options(defaults=stated_defaults(default))
     kernels = full_list(paths_of(trace, "trace")[0], options)
     passes = plan_passes(kernels, profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass)
     lines = tuple(

@@ -288,6 +288,7 @@ class ProjectedTrace(Result):
 
 
 @saving
+@configured
 def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
 
@@ -354,6 +355,7 @@ class Projections(Result, tuple[ProjectedTrace, ...]):
 
 
 @saving
+@configured
 def project_each(
     *traces: Path | str | Sequence[Path | str],
     target: str | Sequence[Device] | Device | None = None,
@@ -913,8 +915,8 @@ def project_job(
     target: Device | None = None,
     host: Device | None = None,
     correct: Data | Sequence[Data] = (),
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     interval: float = 0.9,
     samples: int = SAMPLES,
     seed: int = 0,

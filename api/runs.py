@@ -544,6 +544,7 @@ def devices_of(model: TrainedModel) -> list[str]:
     return [model.recipe.target.name]
 
 
+@configured
 def load(folder: str | Path) -> Run:
     """Return the run that a folder holds.
 
@@ -579,6 +580,7 @@ def load(folder: str | Path) -> Run:
     return Run(*read_run(place), TrainedModel.load(place), folder=place)
 
 
+@configured
 def show(
     run: str | Path | Run,
     *,

@@ -7,7 +7,7 @@ a folder. `scale_facts` reproduces what was published.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -37,7 +37,7 @@ from ..scaling.simulated import is_simulated, simulated_rows
 from ..scaling.trials import published_trials, reproduction
 from ..settings import configured, spelt_out
 from ..table.conditions import Reading, TableReading
-from ..values import Columns, Margin, Names, Numbers
+from ..values import Assigned, Columns, Margin, Names, Numbers
 from .devices import Devices, device
 from .tables import Data, items, load_measurements
 
@@ -158,7 +158,7 @@ class MeasuredScaling(Result, DeviceScaling):
         return f"<MeasuredScaling {names}: {counted(len(self.measured.rows), 'problem')}>"
 
 
-scale_configs = scaled.scale_models
+scale_configs = configured(scaled.scale_models)
 
 
 @saving
@@ -275,10 +275,11 @@ scale_predict = scale
 
 
 @saving
+@configured
 def scale_counters(
     *data: Data,
     sizes: Numbers | None = None,
-    default: Mapping[str, str] | None = None,
+    default: Assigned | None = None,
 ) -> pd.DataFrame:
     """Return rows for `scale` of kernels that were profiled, or simulated, at several sizes of a GPU.
 
@@ -372,6 +373,7 @@ def simulator_log(data: object) -> str | None:
 
 
 @saving
+@configured
 def scale_misses(
     trace: str | Path,
     sizes: Numbers,

@@ -17,6 +17,7 @@ from ..output import FILES
 from ..report.document import Document
 from ..report.forecast import score_document, scores_document
 from ..report.result import Result, saving
+from ..settings import configured
 from ..workloads import supercomputers
 
 P = ParamSpec("P")
@@ -95,7 +96,7 @@ def _over_devices(call: Callable[..., supercomputers.Score]) -> Callable[..., An
     return called
 
 
-forecast_hpl = saving(_over_devices(supercomputers.hpl))
-forecast_hpcg = saving(_over_devices(supercomputers.hpcg))
-forecast_hpl_mxp = saving(_over_devices(supercomputers.hpl_mxp))
-forecast_kernel = saving(_over_devices(supercomputers.kernel))
+forecast_hpl = saving(configured(_over_devices(supercomputers.hpl)))
+forecast_hpcg = saving(configured(_over_devices(supercomputers.hpcg)))
+forecast_hpl_mxp = saving(configured(_over_devices(supercomputers.hpl_mxp)))
+forecast_kernel = saving(configured(_over_devices(supercomputers.kernel)))

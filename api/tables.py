@@ -16,7 +16,7 @@ import pandas as pd
 from .. import readers, values
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError, check_jobs
-from ..hardware import GPU, Comparison, find
+from ..hardware import GPU, Comparison, find, word_of
 from ..operators.kinds.serving_run import SERVING, SPECULATION
 from ..operators.operators import OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
@@ -35,7 +35,7 @@ from ..traces.summary import trace_finding
 from ..values import Assigned
 from ..workers import workers
 from ..workloads.serving import described, impossible
-from .devices import stated_defaults, word_of
+from .devices import stated_defaults
 from .ingested import ingested
 
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ def read(
     return Measurements.from_fields(measurements)
 
 
+@configured
 def schema(op: str | None = None) -> pd.DataFrame:
     """Return the columns that describe a measurement of an operator, or of each.
 

@@ -60,16 +60,16 @@ class Runs(Result, Mapping[str, Run]):
             .reset_index()
         )
 
-    def document(self, out: Path | None = None) -> Document:
+    def document(self, out: str | Path | None = None) -> Document:
         """Return the targets beside each other, for readers; ``out`` is where the runs are saved."""
         return targets_document(
             {name: run.metrics for name, run in self.items()},
             None if out is None else self.places(out),
         )
 
-    def places(self, out: Path) -> dict[str, Path]:
+    def places(self, out: str | Path) -> dict[str, Path]:
         """Return the run folder of each target in a folder."""
-        return {name: out / folder for name, folder in self.folders.items()}
+        return {name: Path(out) / folder for name, folder in self.folders.items()}
 
     def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         """Write a run folder per target, and beside them ``targets.json`` and ``targets.html``."""

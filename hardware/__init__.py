@@ -17,6 +17,7 @@ from .lookup import (
     others_named,
     read_gpu,
     sources,
+    word_of,
 )
 from .networks import NETWORK_FIGURES, Network, read_networks
 from .spec import DTYPES, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
@@ -42,4 +43,5 @@ __all__ = [
     "read_gpu",
     "read_networks",
     "sources",
+    "word_of",
 ]

@@ -46,6 +46,17 @@ def sources() -> dict[str, Source]:
     return {key: Source(**source) for key, source in _data()["source"].items()}
 
 
+def word_of(value: Any) -> Any:
+    """Return what tables call a GPU; anything else as it is.
+
+    >>> word_of(find("mi300x")), word_of("gemm")
+    ('MI300X', 'gemm')
+    """
+    if isinstance(value, GPU):
+        return find(value).name
+    return value
+
+
 def find(name_or_path: str | Path | GPU) -> GPU:
     """Return the GPU of that name, alias, or TOML file (`read_gpu`), or a GPU; see `renamed_if_changed`.
 

@@ -107,6 +107,8 @@ def scale_models(gpu: GPU | str | Path, sizes: Counts | None = None, by: By = "c
     chosen = values.counts("sizes", sizes)
     if chosen is None:
         chosen = halvings(int(gpu.require(by)))
+    if not chosen:
+        raise ParameterError("sizes", f"must be one size at least, got {sizes!r:.40}")
     models = [scaled(gpu, size, by) for size in chosen]
     if any(second <= first for first, second in pairwise(chosen)):
         raise DataError(f"sizes must increase, got {', '.join(map(str, chosen))}")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields
 from html import escape
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from ..errors import DataError, NotPublishedError
+from ..errors import DataError, NotPublishedError, ParameterError
+from ..settings import configured
 
 # The figures a GPU is described by: key, label, unit; the one list that files, checks and tables
 # read.
@@ -353,11 +354,11 @@ class GPU:
         DataError
             If `dtype` or `unit` is not one of `DTYPES` and `UNITS`.
         """
-        if dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in DTYPES:
             raise DataError(
                 f"no GPU has a peak for dtype {dtype!r}: choose from {', '.join(DTYPES)}"
             )
-        if unit is not None and unit not in UNITS:
+        if not (unit is None or isinstance(unit, str)) or unit not in (None, *UNITS):
             raise DataError(f"unit must be {' or '.join(UNITS)}, got {unit!r}")
         keys = [f"{dtype}_{which}" for which in ((unit,) if unit else UNITS)]
         for key in keys:
@@ -415,9 +416,12 @@ class GPU:
         ------
         NotPublishedError
             If it is not published.
+        ParameterError
+            If a GPU has no figure of that name.
         """
-        if figure not in FIGURES:
-            raise AttributeError(f"a GPU has no figure {figure!r}")
+        if not isinstance(figure, str) or figure not in FIGURES:
+            problem = f"must be one of {', '.join(FIGURES)}, got {figure!r:.40}"
+            raise ParameterError("figure", problem)
         value: float | None = getattr(self, figure)
         if value is None:
             raise NotPublishedError(self.name, f"{figure} ({FIGURES[figure].label})")
@@ -428,6 +432,7 @@ class GPU:
         return write_table({item.name: getattr(self, item.name) for item in fields(self)})
 
     @classmethod
+    @configured
     def from_dict(cls, table: Mapping[str, Any], where: str = "description of a GPU") -> GPU:
         """Return the GPU that `to_dict` wrote; `where` names the file in errors.
 

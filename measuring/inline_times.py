@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, ClassVar, Final
 
@@ -127,31 +127,39 @@ class InlineTimes:
         """Timed calls that ended well."""
         return sum(end is not None for end in self._end)
 
-    @contextmanager
-    def region(self, name: str) -> Generator[None]:
+    def region(self, name: str) -> AbstractContextManager[None]:
         """Time what the block does under a name; modules within it count as enclosed by it."""
-        self.enter((name, None))
+        _check_name(name)
+        return self._region(name)
+
+    @contextmanager
+    def _region(self, name: str) -> Generator[None]:
+        self._enter((name, None))
         try:
             yield
         finally:
-            self.leave(name)
+            self._leave(name)
 
     def watch(self, module: Any, name: str) -> list[Any]:
         """Attach hooks to a module; return the handles that detach them."""
+        _check_name(name)
+        if not hasattr(module, "register_forward_hook"):
+            problem = f"must be a module of PyTorch, got {type(module).__name__}"
+            raise ParameterError("module", problem)
         self._modules[name] = module
 
         def before(module: Any, inputs: Any) -> None:
-            self.enter((name, _signature(inputs)))
+            self._enter((name, _signature(inputs)))
 
         def after(module: Any, inputs: Any, output: Any) -> None:
-            self.leave(name)
+            self._leave(name)
 
         return [
             module.register_forward_pre_hook(before),
             module.register_forward_hook(after, always_call=True),
         ]
 
-    def enter(self, key: Key) -> None:
+    def _enter(self, key: Key) -> None:
         """Begin a call."""
         asked = self._now()
         stack = self._stack()
@@ -166,7 +174,7 @@ class InlineTimes:
         self._begin[place] = self._clock.mark()
         self._spent[place] = self._now() - asked
 
-    def leave(self, name: str) -> None:
+    def _leave(self, name: str) -> None:
         """End the innermost call of that name, and the calls inside that an exception left open."""
         asked = self._now()
         mark = self._clock.mark()
@@ -332,6 +340,12 @@ class Inline:
 
         timed.times = self.times  # type: ignore[attr-defined]  # pyrefly: ignore[missing-attribute]
         return timed
+
+
+def _check_name(name: object) -> None:
+    """Refuse a name that is no text: here, for what checks a call takes time within a region."""
+    if not isinstance(name, str):
+        raise ParameterError("name", f"must be text, got {name!r:.40}")
 
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:

@@ -25,7 +25,7 @@ from ..hardware import find
 from ..operators.op import word
 from ..output import replacing
 from ..remarks import Remark, remark
-from ..values import Counts, Duration, Names
+from ..values import Assigned, Counts, Duration, Names
 from .backend import SMS, Backend, Device, Group, Operands, build, import_torch
 from .machine import environment, machine, monitor
 from .rows import Row, UserFunction, operators, read_shapes, suite_rows
@@ -75,9 +75,9 @@ class Grid:
 
 
 def measure(
-    shapes: Path | None = None,
+    shapes: str | Path | None = None,
     *,
-    out: Path | None = None,
+    out: str | Path | None = None,
     preset: str | None = None,
     op: Names | None = None,
     function: str | None = None,
@@ -90,7 +90,7 @@ def measure(
     passes: int = 1,
     threads: Counts = (),
     device_name: str | None = None,
-    rename: Mapping[str, str] | None = None,
+    rename: Assigned | None = None,
     seed: int = 0,
     resume: bool = False,
     overwrite: bool = False,
@@ -102,9 +102,9 @@ def measure(
 
     Parameters
     ----------
-    shapes : Path, optional
+    shapes : str or Path, optional
         Rows to measure; by default those of a suite.
-    out : Path, optional
+    out : str or Path, optional
         Table to write, .parquet or .csv; the journal lies beside it until all is measured.
     preset : {"small", "full", "fingrav"}, default small
         What to measure without shapes: small, full or fingrav. See `rows.SUITES`.
@@ -165,7 +165,11 @@ def measure(
         rule = Rule(precision=precision, rounds=rounds)
     budget = values.duration("budget", budget)
     rename = values.assigned("rename", rename)
-    with replacing(overwrite=overwrite, reads=[] if shapes is None else [Path(shapes)]):
+    if out is not None:
+        out = Path(out)
+    if shapes is not None:
+        shapes = Path(shapes)
+    with replacing(overwrite=overwrite, reads=[] if shapes is None else [shapes]):
         _check_parameters(
             out, preset, shapes, op, function, passes=passes, date=date, resume=resume
         )

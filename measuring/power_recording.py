@@ -34,7 +34,7 @@ from ..power.profile import LEAST_FALL, STANDARD_ERRORS
 from ..power.readings import COMMUNICATION, Facts
 from ..power.runs import AFTER, COARSE_US, LEAST_EXECUTIONS, SWING_US, Plan, plan, read_share
 from ..traces.cleaning.robust import MAD_TO_SIGMA
-from ..values import Repeated
+from ..values import Assigned, Repeated
 from .backend import Backend, import_torch
 from .machine import machine
 from .power_rigs import INTERVAL_US, SIMULATED, Rig, SimulatedGPU, TorchRig, Train, power_reader
@@ -104,9 +104,9 @@ class Recorded:
 
 
 def record(
-    kernels: Path | None = None,
+    kernels: str | Path | None = None,
     *,
-    out: Path,
+    out: str | Path,
     logger: str = SIMULATED,
     window_us: float | None = None,
     runs: int | None = None,
@@ -114,7 +114,7 @@ def record(
     interleaved: bool = False,
     sequence: Repeated = (),
     seed: int = 0,
-    rename: Mapping[str, str] | None = None,
+    rename: Assigned | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Recorded:
@@ -125,11 +125,11 @@ def record(
 
     Parameters
     ----------
-    kernels : Path, optional
+    kernels : str or Path, optional
         CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for
         `measure.measure`; None for the published kernels (the suite ``fingrav``), the collectives
         of which only the simulated GPU runs.
-    out : Path
+    out : str or Path
         Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's
         clock, ``clocks.csv``.
     logger : {"amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"}
@@ -186,6 +186,9 @@ def record(
     if isinstance(sequence, str):
         sequence = [sequence]
     rename = values.assigned("rename", rename)
+    out = Path(out)
+    if kernels is not None:
+        kernels = Path(kernels)
     with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
         check_output(out, FILES)
     if kernels is None:

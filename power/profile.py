@@ -33,7 +33,7 @@ from ..readers.files import read_plain_table
 from ..readers.reading import check_renames
 from ..remarks import Remark, remark
 from ..traces.cleaning.binning import EACH_OTHER, bin_ratio
-from ..values import Beside, Names
+from ..values import Assigned, Beside, Names
 from .clocks import Clocks, Measured, synchronise
 from .deconvolution import Deconvolved, Windows, deconvolve, windows
 from .energy import PHASES, Energy, Pauses, find_pauses, kernel_energy, polynomial, spline
@@ -418,7 +418,7 @@ def profile_files(
     bin_rank: int = 1,
     ablate: bool = False,
     cap_w: float | None = None,
-    rename: Mapping[str, str] | None = None,
+    rename: Assigned | None = None,
     idle_w: float = 0.0,
     interval: float = 0.9,
     seed: int = 0,

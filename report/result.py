@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, isfunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar, cast
 
 import pandas as pd
 import pyarrow as pa
 
+from ..allowed import Declared
 from ..errors import FlopcastError, ParameterError
 from ..output import (
     FORMATS,
@@ -33,6 +34,7 @@ from ..output import (
     write_text,
     write_texts,
 )
+from ..settings import configured
 from .document import Document, Figure, Headline, Part, Section, Sliders, Table, footer
 from .html import frame, page
 from .notebook import framed
@@ -65,8 +67,9 @@ class Result:
             """The result as one table."""
 
     def __init_subclass__(cls, **how: Any) -> None:
-        """Give each kind a short `__repr__`, in place of a dataclass's, and files named after it."""
+        """Give each kind checked methods, a short `__repr__` in place of a dataclass's, and files named after it."""
         super().__init_subclass__(**how)
+        _check_methods(cls)
         if "__repr__" not in cls.__dict__:
             type.__setattr__(cls, "__repr__", Result.__repr__)
         if not cls.saved_as:
@@ -76,6 +79,9 @@ class Result:
     @classmethod
     def from_fields(cls, other: Any) -> Self:
         """Make the result from the dataclass of a lower room that it corresponds to."""
+        if not is_dataclass(other):
+            problem = f"must be what a function of a lower room returns, got {type(other).__name__}"
+            raise ParameterError("other", problem)
         return cls(
             **{field.name: getattr(other, field.name) for field in fields(other) if field.init}
         )
@@ -189,6 +195,20 @@ class Result:
         return framed(repr(self)[1:-1], self.table, answer=self.document())
 
 
+def _check_methods(kind: type) -> None:
+    """Let the public methods of a class refuse values that their annotations do not allow."""
+    for name, member in list(vars(kind).items()):
+        if name.startswith("_") or hasattr(member, "__wrapped__"):  # or is checked
+            continue
+        if isfunction(member):
+            type.__setattr__(kind, name, configured(member))
+        elif isinstance(member, classmethod):
+            type.__setattr__(kind, name, classmethod(configured(member.__func__)))
+
+
+_check_methods(Result)
+
+
 class Shown(Result):
     """A result that notebooks show as its document rather than as its table."""
 
@@ -260,11 +280,13 @@ def saving(function: Callable[P, T]) -> Callable[P, T]:
     if parameters and parameters[-1].kind is Parameter.VAR_KEYWORD:
         last -= 1
     parameters[last:last] = added
+    saved = Declared({parameter.name: parameter for parameter in added}, {"Path": Path})
 
     @wraps(function)
     def called(
         *args: Any, out: str | Path | None = None, overwrite: bool = False, **given: Any
     ) -> T:
+        saved.check((), {"out": out, "overwrite": overwrite})
         if overwrites:
             given["overwrite"] = overwrite
         if out is not None:
@@ -308,10 +330,11 @@ def _every_kind(kind: type[Result]) -> Iterator[type[Result]]:
 
 def returning(kind: type[R], call: Callable[P, Any]) -> Callable[P, R]:
     """Wrap a function of a lower room as one of the API: its result becomes a ``kind`` of `Result`."""
+    checked = configured(call)
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        return kind.from_fields(call(*args, **kwargs))
+        return kind.from_fields(checked(*args, **kwargs))
 
     shown = signature(call).replace(return_annotation=kind.__name__)
     vars(called)["__signature__"] = shown

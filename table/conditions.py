@@ -145,7 +145,10 @@ def _texts(column: str, values: Any) -> tuple[str, ...]:
         values = _TO.join("" if value is None else str(value) for value in values)
     if isinstance(values, set | frozenset):
         values = sorted(values, key=str)
-    texts = tuple(map(str, values if isinstance(values, list | tuple) else [values]))
+    listed = [values]
+    if isinstance(values, Collection) and not isinstance(values, str | bytes | Mapping):
+        listed = list(values)
+    texts = tuple(map(_text, listed))
     for text in _parts(texts):
         ends = _range(text)
         if ends is not None and (ends[0] > ends[1] or text.strip() == _TO):
@@ -153,6 +156,15 @@ def _texts(column: str, values: Any) -> tuple[str, ...]:
                 "where", f"{column}={text} holds no number: a range is 16..512, ..256 or 1024.."
             )
     return texts
+
+
+def _text(value: Any) -> str:
+    """Return a value as a text; a GPU is its name in tables."""
+    if isinstance(value, str | Real):
+        return str(value)
+    from ..hardware import word_of  # here: conditions are checked before what this imports
+
+    return str(word_of(value))
 
 
 def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:

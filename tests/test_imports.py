@@ -26,6 +26,7 @@ SCRIPTS = ("train.py", "predict.py", "validate.py")
 LAYERS = (
     (
         "errors",
+        "allowed",
         "arrays",
         "output",
         "staging",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..errors import ParameterError, UnknownGPUError
-from ..hardware import GPU, find
+from ..hardware import GPU, find, word_of
 
 MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "us": 1e-3, "µs": 1e-3}
 PER_SECOND: Final = {"": 1.0, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
@@ -86,7 +86,7 @@ def prices(given: object) -> Prices:
     if given is None:
         return Prices()
     if isinstance(given, Mapping):
-        named = [(str(name), str(value)) for name, value in given.items()]
+        named = [(str(word_of(name)), str(value)) for name, value in given.items()]
     else:
         parts = [part.rpartition("=") for part in str(given).split(",") if part.strip()]
         named = [(name.strip(), value.strip()) for name, _, value in parts]

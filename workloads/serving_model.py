@@ -40,6 +40,7 @@ from ..operators.kinds.serving_run import FIGURES, together
 from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
 from ..remarks import Remark, remark
+from ..settings import configured
 from . import serving_artifact
 from .serving import least
 from .serving_law import ENDS, Law
@@ -397,6 +398,7 @@ class ServingModel:
     def _points(self) -> Points:
         return points_of(self.runs, slower=self.slower)
 
+    @configured
     def served(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> Served:
         """Return the times of settings, with their spread and basis.
 
@@ -1032,6 +1034,7 @@ class ServingModel:
             remarks.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
         return remarks
 
+    @configured
     def calibrated(self, runs: pd.DataFrame, user_gpu: GPU | None = None) -> ServingModel:
         """Return the model with the user's measured runs added to those that it was learnt from.
 

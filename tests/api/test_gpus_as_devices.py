@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import flopcast as fc
@@ -82,3 +84,35 @@ def test_a_run_over_many_gpus_says_of_ones_own_in_a_column_how_to_state_it() -> 
     assert columns["predicted_us"].notna().tolist() == [False, True] * 3
     assert "as the default of device" in columns["reason"].iloc[0]
     assert many.check(asked, default={"device": OWN}).found.score.n == 6
+
+
+def test_a_gpu_stands_in_conditions_and_as_the_key_of_a_price() -> None:
+    every = fc.read(ROWS, where={"device": HOST}).frame
+    assert set(every["device"]) == {HOST.name}
+    both = fc.read(ROWS, where={"device": [HOST, TARGET]}).frame
+    assert set(both["device"]) == {HOST.name, TARGET.name}
+    asked: dict[str, Any] = {"batch": 8, "input_len": 128, "output_len": 64}
+    named = fc.forecast("llama-3.1-8b", gpu=HOST, price={"MI300X": 2.5}, **asked).table
+    priced = fc.forecast("llama-3.1-8b", gpu=HOST, price={HOST: 2.5}, **asked).table
+    assert priced["cost"].tolist() == named["cost"].tolist()
+
+
+@pytest.mark.parametrize("odd", [[2], [3.5], [], [None], {}, 2])
+def test_what_names_no_gpu_is_refused(odd: Any) -> None:
+    doors: list[Callable[[], Any]] = [
+        lambda: fc.forecast("llama-3.1-8b", gpu=odd, batch=1, input_len=8, output_len=8),
+        lambda: fc.forecast("llama-3.1-8b", device=odd, batch=1, input_len=8, output_len=8),
+        lambda: fc.forecast("llama-3.1-8b", gpu=odd, isl=8, osl=8, rate=1),
+        lambda: fc.train(ROWS, target=odd),
+        lambda: fc.project_each("trace.json", target=odd),
+    ]
+    for door in doors:
+        with pytest.raises(fc.FlopcastError):
+            door()
+
+
+def test_a_column_of_values_is_a_list_of_conditions() -> None:
+    sizes = sorted(ROWS["n"].unique())[:2]
+    asked = fc.read(ROWS, where={"n": sizes}).frame
+    for given in (np.array(sizes), pd.Series(sizes), set(sizes)):
+        assert len(fc.read(ROWS, where={"n": given}).frame) == len(asked)

@@ -235,7 +235,7 @@ def test_what_raises_is_not_counted_and_closes_what_it_leaves_open() -> None:
     clock: Any = Clock()
     times = InlineTimes(clock, "CPU-1T")
     with pytest.raises(ZeroDivisionError), times.region("outer"):  # noqa: PT012
-        times.enter(("inner", None))  # its hook is never called
+        times._enter(("inner", None))  # its hook is never called
         clock.now += 5
         _ = 1 / 0
     try:

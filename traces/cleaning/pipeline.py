@@ -19,6 +19,7 @@ import pandas as pd
 from ...arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ...errors import DataError, ParameterError, counted
 from ...remarks import Remark, remark
+from ...settings import configured
 from ...table.measurements import clean as usable
 from ...table.measurements import count_reasons, fill_text, in_order
 from ...table.problems import merge_duplicates
@@ -336,6 +337,7 @@ class CleanedTraces:
     doubts: tuple[Remark, ...] = ()  # the findings on the traces (``trace-finding``)
 
     @classmethod
+    @configured
     def of(
         cls,
         traces: Mapping[str, Annotated],
