@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from ..report.document import Document
 
 _COUNTS: Final = ("gpus", "tp", "ep", "concurrency")
+ALONE: Final = ("input_len", "output_len", "node_gpus", "memory_utilisation", "kv_dtype")
+"""Fields of which a choice of GPUs takes one value."""
 FIELDS: Final = (
     "gpu",
     *_COUNTS,
@@ -173,6 +175,12 @@ def deployments(
             f"(or `num_prompts`) is needed beside {', '.join(named)}, which the choice of a "
             "deployment does not take",
         )
+    for name in ALONE:
+        if name in given and len(_several(given[name])) > 1:
+            problem = f"must be one where GPUs are chosen, got {given[name]!r:.40}"
+            raise ParameterError(
+                name, f"{problem}: beside `batch` or `num_prompts` it may be several"
+            )
     gpus = gpus_of(given.get("gpu", "MI300X"))
     engines = tuple(str(one).lower() for one in _several(given.get("engine", "vllm")))
     for name in engines:

@@ -299,13 +299,13 @@ def forecast(
     dtype : str or several, default that of the model
         Format of weights and products: fp8, bf16, ...
     kv_dtype : str or several, default that of the weights
-        Format of the cache.
+        Format of the cache: one where GPUs are chosen.
     batch : int or several, optional
         Sequences that start and end together: all prompts at once.
     input_len : int or several, optional
-        Tokens of each prompt.
+        Tokens of each prompt: one where GPUs are chosen.
     output_len : int or several, optional
-        Tokens of each answer.
+        Tokens of each answer: one where GPUs are chosen.
     isl, osl
         Other names of ``input_len`` and ``output_len``.
     num_prompts : int or several, optional
@@ -349,7 +349,7 @@ def forecast(
     network_us : float or several, default 10
         Time of a message between nodes, µs.
     node_gpus : int or several, default that of the GPU, else 8
-        GPUs that share links in a node.
+        GPUs that share links in a node: one where GPUs are chosen.
     recompute : str or several, default none
         What the backward pass computes again: none, selective or full.
     recompute_layers : int or several, default all
@@ -365,7 +365,7 @@ def forecast(
     max_batched_tokens : int or several, default 65536
         Tokens of the largest step.
     memory_utilisation : float or several, default 0.9; of training 1
-        Part of the memory that may be used.
+        Part of the memory that may be used: one where GPUs are chosen.
     release : str or several, default any
         Software release, such as vllm-0.10.0, or the file of flopcast calibrate.
     eager : bool, optional

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.api.asked import ALSO_CALLED, Fields
+from flopcast.commands.declared import said
 from flopcast.errors import ParameterError, UnknownGPUError
 from flopcast.tests.commands.running import call
 
@@ -534,3 +536,45 @@ def test_own_runs_with_speculation_are_forecast_as_measured(tmp_path: Path) -> N
     for time, fit in own.fits.items():
         assert same.fits[time].weights == pytest.approx(fit.weights)
     assert sum("[option-not-read]" in note for note in same.about["notes"]) == 2
+
+
+SEVERAL = {
+    "Counts": "8,16",
+    "Numbers": "0.5,0.8",
+    "Names": "fp8,bf16",
+    "OneOrMoreDevices": "MI300X,H200",
+}
+"""Kind of a field -> two values, as its option takes them."""
+WORK = {"batch", "num_prompts", "global_batch", "micro_batch"}
+
+
+@pytest.mark.parametrize("name", sorted(Fields.__annotations__.keys() - WORK))
+def test_a_field_takes_several_or_its_help_says_one(name: str) -> None:
+    kind = Fields.__annotations__[name].__forward_arg__.removesuffix(" | None")
+    if kind not in SEVERAL:
+        return
+    asked = {"gpu": "MI300X", "input_len": 128, "output_len": 64, name: SEVERAL[kind]}
+    ours = ALSO_CALLED.get(name, name)
+    if ours != name:
+        del asked[ours]
+    problem = ""
+    try:
+        fc.forecast("mixtral-8x7b", **asked)
+    except ParameterError as refusal:
+        problem = refusal.problem
+    says_one = "one where GPUs are chosen" in said("forecast", ours)
+    refuses_several = problem.startswith("must be one where GPUs are chosen, got [")
+    assert says_one == refuses_several
+    if problem and not says_one:
+        assert "is needed beside" in problem
+
+
+@pytest.mark.parametrize("option", ["--isl", "--osl", "--node-gpus"])
+def test_one_value_is_asked_for_in_one_line(option: str) -> None:
+    given = {"--isl": "128", "--osl": "64", "--gpu": "MI300X", option: "16,128"}
+    words = [word for pair in given.items() for word in pair]
+    answer = call("forecast", "llama-3.1-8b", *words)
+    assert answer.exit_code == 2
+    assert "must be one where GPUs are chosen, got [16, 128]" in answer.stderr
+    several = call("forecast", "llama-3.1-8b", *words, "--batch", "1")
+    assert several.exit_code == 0
