@@ -597,11 +597,9 @@ def answers_of_runs(
         pair = one.paired
         if pair is None:
             continue
-        sides = []
-        for (error, text), name in zip(
-            _delivered(one.scheme, pair, metrics), one.names, strict=True
-        ):
-            sides.append((error, f"{text} ({name})"))
+        (error, text), (error_then, text_then) = _delivered(one.scheme, pair, metrics)
+        first = (error, f"{text} ({one.names[0]})")
+        second = (error_then, f"{text_then} ({one.names[1]})")
         against = ""
         apart = None
         if not any(_selection(run, one.scheme).get("as_trained") for run in metrics):
@@ -609,7 +607,7 @@ def answers_of_runs(
             if pair.lower is not None:
                 against += f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
                 apart = pair.apart
-        answers[f"error, {left_out(one.scheme)}"] = Answer(*sides, against, apart)
+        answers[f"error, {left_out(one.scheme)}"] = Answer(first, second, against, apart)
     return answers
 
 

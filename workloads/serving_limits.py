@@ -52,7 +52,9 @@ def request_at_peak(rows: pd.DataFrame, user_gpu: GPU | None = None) -> FloatArr
     return np.where(together(rows), whole, 0.0)
 
 
-def first_token_left(request: FloatArray, answer: FloatArray, tpot: FloatArray) -> FloatArray:
+def first_token_left(
+    request: FloatArray, answer: FloatArray | float, tpot: FloatArray
+) -> FloatArray:
     """Return what is left for the first token of a request, ms; below 0 where further tokens take it all.
 
     >>> first_token_left(np.array([100.0]), np.array([11.0]), np.array([4.0])).tolist()

@@ -776,7 +776,7 @@ class ServingModel:
         that more requests are served faster. No answer lies outside of what both runs took. Beyond
         the run with the most requests no answer takes less than it.
         """
-        fewer, more = self._beside(time, rows, near)
+        fewer, more = self._neighbours(time, rows, near)
         times = values.copy()
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
         if len(at):
@@ -790,7 +790,7 @@ class ServingModel:
             times[at] = np.maximum(values[at], low)
         return times
 
-    def _beside(
+    def _neighbours(
         self, time: str, rows: pd.DataFrame, near: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return how many requests the nearest of the user's runs of each setting have, no more and no fewer than it.
@@ -807,7 +807,7 @@ class ServingModel:
 
     def _bracketed(self, time: str, rows: pd.DataFrame, near: FloatArray) -> BoolArray:
         """Return which settings the user ran with no more and with no fewer requests under way."""
-        fewer, more = self._beside(time, rows, near)
+        fewer, more = self._neighbours(time, rows, near)
         return np.isfinite(fewer) & np.isfinite(more)
 
     def _of_runs(
@@ -859,14 +859,15 @@ class ServingModel:
         if not len(asked):
             return given, apart
         runs = self.runs[self._owned].iloc[place].reset_index(drop=True)
-        said = self._logs(runs, points_of(runs, user_gpu, self.slower), time, trust[asked])
+        places = points_of(runs, user_gpu, self.slower)
+        said = self._logs(runs, places, time, trust[asked], user_gpu)
         lacking = pd.Series(np.log(as_numbers(runs, time)) - said).groupby(asked)
         middle = lacking.mean()
         at = middle.index.to_numpy()
         given[at] += near[at].max(axis=1) * middle.to_numpy()
         above = lacking.max() - middle
         below = middle - lacking.min()
-        apart[at] = np.maximum(above, below).to_numpy()
+        apart[at] = np.maximum(above.to_numpy(), below.to_numpy())
         return given, apart
 
     @cached_property
