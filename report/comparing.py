@@ -357,7 +357,16 @@ def _scheme(
         "E_out of the common rows, %, and the second minus the first, points. – : not in that "
         "run, or left early"
     )
+    differing = one.by_group[one.by_group["difference"].notna()].head(DRAWN)
+    names_of = differing["group"].astype(str).tolist()
+    unknown = [(math.nan, math.nan)] * len(differing)
+    points = f"error of {names[1]} minus that of {names[0]}, points"
+    drawn = Figure(
+        partial(figures.changes, names_of, differing["difference"].tolist(), unknown, points),
+        f"To the left the groups in which {names[1]} errs less",
+    )
     parts = [
+        *([drawn] if names_of else []),
         Table(
             columns("model", numbers=numbers),
             models,
@@ -416,7 +425,7 @@ def traces_document(changes: TraceChanges) -> Document:
     unknown = [(math.nan, math.nan)] * len(changed)
     values = [value / 1e3 for value in changed.values()]
     drawn = Figure(
-        partial(figures.changes, [*changed], values, unknown, "ms"),
+        partial(figures.changes, [*changed], values, unknown, "change, ms"),
         "Where the difference comes from: to the left what became shorter",
     )
     numbers = ("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")

@@ -162,12 +162,8 @@ def parity(predictions: pd.DataFrame, cv: Metrics, unit: str) -> go.Figure | Non
         **stroke(NEUTRAL, 1),
     )
     many = len(rows) >= WEBGL_FROM
-    if many:
-        kind = go.Scattergl
-    else:
-        kind = go.Scatter
     figure.add_trace(
-        kind(
+        _kind_of_points(len(rows))(
             x=_short(observed),
             y=_short(rows["predicted"].to_numpy(dtype=float)),
             text=[escape(str(group)) for group in rows["group"]],
@@ -324,10 +320,7 @@ def order(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     """Draw the place of each workload among all by its predicted value over that by its observed value."""
     rows = selected(predictions, cv)
     place = rows["predicted"].astype(float).rank().to_numpy(dtype=np.float32)
-    if len(rows) >= WEBGL_FROM:
-        kind = go.Scattergl
-    else:
-        kind = go.Scatter
+    kind = _kind_of_points(len(rows))
     last = len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
     if len(at) == last:
@@ -599,7 +592,6 @@ def changes(
     ``limits`` are lower and upper end of each, NaN where there is none; the first stands on top.
     """
     figure = Drawing()
-    places = list(range(len(names)))
     numbers = np.asarray(values, dtype=float)
     ends = np.asarray(limits, dtype=float).reshape(len(names), 2)
     colours = [SELECTED if value < 0 else BASELINE for value in numbers]
@@ -611,24 +603,21 @@ def changes(
     }
     bar: Look = {"orientation": "h", "marker": {"color": colours}, "error_x": error}
     hover = "%{customdata}: %{x:+.4~g} " + escape(unit) + "<extra></extra>"
-    full = [escape(name) for name in names]
     figure.add_bar(
         x=numbers,
-        y=places,
-        customdata=full,
+        y=[*range(len(names))],
+        customdata=[escape(name) for name in names],
         hovertemplate=hover,
         **bar,
     )
     figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
-    ticks = {"tickmode": "array", "tickvals": places, "autorange": "reversed", "showgrid": False}
-    labels = [escape(distinct(name, names, _LABEL)) for name in names]
     return styled(
         figure,
         90 + 24 * len(names),
         {},
         showlegend=False,
         xaxis=titled(escape(unit)),
-        yaxis={"automargin": True, "ticktext": labels, **ticks},
+        yaxis=_named_rows(names),
     )
 
 
@@ -688,10 +677,7 @@ def _points_of(
     place = np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
     label = escape(name)
-    if many:
-        kind = go.Scattergl
-    else:
-        kind = go.Scatter
+    kind = _kind_of_points(len(observed))
     look = dots(colour, 5, opacity=0.8)
     if many:
         look = dots(colour, 3, opacity=0.5)
@@ -711,6 +697,13 @@ def _points_of(
             **look,
             **_PANELS[panel],
         )
+
+
+def _kind_of_points(count: int) -> type[go.Scatter] | type[go.Scattergl]:
+    """Return the kind of trace that draws so many points fluidly."""
+    if count >= WEBGL_FROM:
+        return go.Scattergl
+    return go.Scatter
 
 
 def _short(values: np.ndarray) -> np.ndarray:
@@ -764,9 +757,6 @@ def _bars(
 
     `title` is that of the axis of values, `look` more of the layout.
     """
-    places = list(range(len(labels)))
-    full = [escape(label) for label in labels]
-    cut = [escape(distinct(label, labels, _LABEL)) for label in labels]
     hover = "%{customdata}: %{text}<extra></extra>"
     bars = {
         "marker": {"color": SELECTED},
@@ -781,29 +771,34 @@ def _bars(
     figure = Drawing(
         go.Bar(
             x=_short(values),
-            y=places,
+            y=[*range(len(labels))],
             text=texts,
-            customdata=full,
+            customdata=[escape(label) for label in labels],
             hovertemplate=hover,
             **bars,
         )
     )
-    ticks = {
-        "tickmode": "array",
-        "tickvals": places,
-        "ticktext": cut,
-        "autorange": "reversed",
-        "showgrid": False,
-    }
     look = {"showlegend": False, "bargap": 0.25, **look}
     return styled(
         figure,
         90 + 24 * len(labels),
         look.pop("legend", {}),
         xaxis=titled(title, rangemode="tozero"),
-        yaxis={"automargin": True, **ticks},
+        yaxis=_named_rows(labels),
         **look,
     )
+
+
+def _named_rows(names: Sequence[str]) -> Look:
+    """Return the look of an axis of rows, the first on top, whose long names are cut so that they still differ."""
+    return {
+        "automargin": True,
+        "autorange": "reversed",
+        "showgrid": False,
+        "tickmode": "array",
+        "tickvals": [*range(len(names))],
+        "ticktext": [escape(distinct(name, names, _LABEL)) for name in names],
+    }
 
 
 _LABEL: Final = 34  # characters of a label

@@ -74,7 +74,7 @@ def timeline_figure(result: Result) -> go.Figure:
         legend={**ABOVE, "y": 1.05},
         barmode="overlay",
         bargap=0.3,
-        xaxis=titled("ms"),
+        xaxis=titled("time, ms"),
         yaxis={"autorange": "reversed", "automargin": True},
     )
 

@@ -36,20 +36,36 @@ function widened(layout, side, pixels) {
   layout.height += pixels;
 }
 
+// Breaks a title where a telephone has no room for it in one line.
+const LINE = 38;
+function broken(axis) {
+  const lines = [""];
+  for (const word of (axis.title?.text ?? "").split(" ")) {
+    if (lines.at(-1) && lines.at(-1).length + word.length > LINE) lines.push("");
+    lines.push(`${lines.pop()} ${word}`.trim());
+  }
+  if (lines.length > 1) axis.title = {...axis.title, text: lines.join("<br>")};
+  return lines.length - 1;
+}
+
 function narrowed({data, layout}) {
   stacked(data, layout);
+  const more = Object.keys(layout).filter(name => name.startsWith("xaxis")).map(name => broken(layout[name]));
+  widened(layout, "b", 18 * Math.max(0, ...more));
   const entries = new Set(data.filter(trace => trace.showlegend !== false && trace.visible !== false && trace.name)
     .map(trace => trace.name)).size;
   layout.updatemenus?.forEach(menu => menu.type = "dropdown");
   if (layout.annotations) layout.annotations = layout.annotations.filter(one => one.name !== "farthest");
-  Object.keys(layout).filter(name => name.startsWith("xaxis") && layout[name].dtick === "D2")
-    .forEach(name => layout[name].tickangle = -45);
+  const slanted = Object.keys(layout).filter(name => name.startsWith("xaxis") && layout[name].dtick === "D2");
+  slanted.forEach(name => Object.assign(layout[name], {tickangle: -45, title: {...layout[name].title, standoff: 4}}));
+  if (slanted.length) widened(layout, "b", 36);
   const titled = layout.annotations?.some(one => one.xref === "paper" && !one.showarrow && one.y > 0.99);
   if (titled) widened(layout, "t", Math.max(0, 64 - layout.margin.t));  // beneath the buttons of the figure
   if (layout.showlegend === false || !entries) return;
   layout.legend = {...layout.legend, orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
     title: {...layout.legend?.title, side: "top"}};
-  widened(layout, "b", 24 * Math.min(entries, 12));
+  const lines = Math.min(entries, 12) + (layout.legend.title?.text ? 1 : 0);
+  widened(layout, "b", 24 * lines);
 }
 
 // Shows points as if the pointer were on them; of those drawn by WebGL, which know no numbers, the one at the first's place.

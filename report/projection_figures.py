@@ -61,7 +61,7 @@ def class_figure(result: Result) -> go.Figure:
             marker_color=colour,
             hovertemplate="%{x:.4~g} ms<extra>%{y}</extra>",
         )
-    figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
+    figure.update_xaxes(title_text="time, ms").update_yaxes(automargin=True)
     legend = {"traceorder": "reversed"}
     return styled(figure, 140 + 46 * len(shown), legend, barmode="group")
 
@@ -222,7 +222,7 @@ def roofs_figure(result: Result) -> go.Figure:
                 **stroke(colours[name], 1.5, shape="hv"),
             )
     figure.update_yaxes(title_text="of the roof, %", rangemode="tozero")
-    figure.update_xaxes(title_text="ms", row=2, col=1)
+    figure.update_xaxes(title_text="time, ms", row=2, col=1)
     legend = {**ABOVE, "y": 1.1, "traceorder": "normal"}
     return styled(figure, 460, legend=legend)
 
@@ -368,7 +368,7 @@ def ranks_figure(job: Job) -> go.Figure:
             marker_color=COLOURS[name],
             hovertemplate=f"{label}: %{{x:.4~g}} ms<extra></extra>",
         )
-    figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
+    figure.update_xaxes(title_text="time, ms").update_yaxes(automargin=True)
     legend = {"traceorder": "normal", "orientation": "h", "y": 1.02, "yanchor": "bottom"}
     height = 150 + 52 * len(split)
     return styled(figure, height, legend, barmode="stack", margin={"t": 60})

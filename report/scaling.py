@@ -530,6 +530,12 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
             shown.add(trace.name)
         ticks = sorted({*one.curve.sizes.tolist(), *result.targets})
         figure.update_xaxes(tickvals=ticks, ticktext=[f"{size:g}" for size in ticks], **at)
+        if place + columns >= len(names):
+            figure.update_xaxes(title_text=f"{escape(one.curve.unit)}s", **at)
+    performance = "performance"
+    if per_unit:
+        performance = "performance per unit"
+    figure.update_yaxes(title={"text": performance, "standoff": 6}, automargin=True, col=1)
     figure.update_xaxes(type="log")
     figure.update_yaxes(type="linear" if per_unit else "log")
     return panels(figure, max(rows, 2 if len(names) == 1 else 1) * PANEL + 90)

@@ -201,7 +201,7 @@ def _pairs(result: ValidationResult) -> list[Listing]:
         *columns("workload", "class"),
         Column(f"{measured}_host", "number", unit=unit),
         Column(f"{measured}_target", "number", unit=unit),
-        *columns(numbers=[f"/ {law}" for law in data.laws]),
+        *columns(numbers=[f"/\N{NO-BREAK SPACE}{law}" for law in data.laws]),
         Column("file and line", "place"),
     )
     classes = np.full(len(data.y), "", dtype=object)

@@ -287,3 +287,15 @@ def test_gains_and_losses_go_to_different_sides() -> None:
     assert bars.error_x.array[0] == pytest.approx(0.5)
     assert bars.error_x.arrayminus[0] == pytest.approx(1.0)
     assert len(set(bars.marker.color)) == 2
+
+
+def test_rows_of_bars_have_names_that_differ_and_the_first_on_top() -> None:
+    long = "a kernel whose name is longer than any label, of variant"
+    names = [f"{long} {place}" for place in range(3)]
+    drawn = figures.changes(names, [1.0, -2.0, 0.5], [(np.nan, np.nan)] * 3, "change, ms")
+    axis = drawn.layout.yaxis
+    assert axis.autorange == "reversed"
+    assert [*axis.tickvals] == [*drawn.data[0].y] == [0, 1, 2]
+    assert len(set(axis.ticktext)) == 3
+    assert [*drawn.data[0].customdata] == names
+    assert drawn.layout.xaxis.title.text == "change, ms"
