@@ -94,9 +94,7 @@ def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path)
         "–",
         "{factor:.3f} [{lower:.3f}, {upper:.3f}]".format(**found["correction"]),
     )
-    assert "before a run was corrected" in str(
-        compared.closing
-    )  # their errors are the same, their answers are not
+    assert "flopcast check each on the same new rows" in str(compared.closing)
     again = after.check(gemms(3, factor=1.2))
     assert again.verdict == "still valid"
     twice = after.check(gemms(3, factor=1.2 * 1.3))
