@@ -267,7 +267,8 @@ def check_name(out: Path) -> None:
     """
     if str(out) == "-":
         raise DataError("would be a file of that name: choose another, or print JSON", source="-")
-    if out.parts[:1] and out.parts[0].startswith("~"):
+    in_home = len(out.parts) > 1 and out.parts[0].startswith("~")
+    if in_home or str(out) == "~":
         what = "begins with ~, which only a shell replaces: give the whole path"
         raise DataError(what, source=str(out))
     try:

@@ -64,7 +64,7 @@ def test_measurements_are_no_runs_to_calibrate_with(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize("out", ["-", "~/predicted.csv"])
+@pytest.mark.parametrize("out", ["-", "~", "~/predicted.csv", "~me/predicted.csv"])
 def test_a_name_that_means_something_else_to_a_shell_is_no_output(
     out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,3 +74,4 @@ def test_a_name_that_means_something_else_to_a_shell_is_no_output(
     with pytest.raises(DataError, match=r"choose another|give the whole path"):
         fc.ingest("measured.csv", out=out)
     assert [path.name for path in tmp_path.iterdir()] == ["measured.csv"]
+    assert call("ingest", "measured.csv", "--out", "~measured.csv").exit_code == 0
