@@ -293,11 +293,12 @@ class Served:
     def within_peaks(self, answer: FloatArray) -> Served:
         """Return the same times, none sooner than all requests under way allow with answers of so many tokens.
 
-        Each quantile of a time keeps what the other one leaves at the upper end of nine in ten; the
-        medians keep the bound together.
+        Each quantile of a time keeps what the other one leaves at the upper end of nine in ten of a
+        tuned engine; the medians keep the bound together.
         """
         request = np.asarray(self.request_least)
-        late = {time: self.law(time).quantiles(ENDS[1:])[..., 0] for time in TIMES}
+        tuned = replace(self, ttft_longer=0.0, tpot_longer=0.0)
+        late = {time: tuned.law(time).quantiles(ENDS[1:])[..., 0] for time in TIMES}
         further = further_token_left(request, answer, late["ttft_ms"])
         first = first_token_left(request, answer, late["tpot_ms"])
         tpot_least = np.fmax(self.tpot_least, further)
