@@ -299,8 +299,8 @@ def _unsure_of_tuning(choice: Choice, first: pd.Series) -> list[str]:
         return []
     surer = _sure(pd.Series({"holds": tuned}))
     return [
-        "The engine may be tuned by the vendor or not, which makes it less sure: if it is tuned, this "
-        f"way keeps the limits with {surer}. tuning=tuned or tuning=stock asks for one of both."
+        "The engine may be tuned by the vendor or not, which makes it less sure. If it is tuned, this "
+        f"way keeps the limits with {surer}: give tuning=tuned or tuning=stock to ask for one of both."
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -367,6 +368,31 @@ def test_what_is_no_probability_is_refused(sure: object) -> None:
     with pytest.raises(ParameterError) as refused:
         fc.forecast("llama-3.1-70b", **ASKED, sure=sure)
     assert refused.value.parameter == "sure"
+
+
+def test_an_unknown_tuning_and_an_endless_interval_are_told_of_where_they_stand() -> None:
+    limits = {"rate": "2/s", "ttft": "2s", "tpot": "50ms"}
+    answer = fc.forecast("deepseek-r1", gpu="MI355X", gpus=8, engine="atom", **limits)
+    first = answer.table.iloc[0]
+    assert first["holds"] < 0.9 < answer.choice.as_tuned
+    assert math.isinf(first["ttft_ms_upper"])
+    said = " ".join(line.text for line in answer.document().opening[1].lines)
+    assert "tuning=tuned or tuning=stock" in said
+    assert "∞" in said
+    tuned = fc.forecast(
+        "deepseek-r1", gpu="MI355X", gpus=8, engine="atom", tuning="tuned", **limits
+    )
+    said = " ".join(line.text for line in tuned.document().opening[1].lines)
+    assert "tuning=" not in said
+    assert "∞" not in said
+
+
+def test_a_batch_says_how_its_engine_is_set_up_and_takes_no_other() -> None:
+    asked = {"gpus": 8, "batch": 4, "input_len": 128, "output_len": 128}
+    answer = fc.forecast("llama-3.1-70b", **asked)
+    assert "as the vendor tunes it" in answer.document().opening[0].answer
+    with pytest.raises(ParameterError, match="tuning goes with no batch, whose"):
+        fc.forecast("llama-3.1-70b", **asked, tuning="stock")
 
 
 def test_a_batch_is_not_asked_how_sure_it_is() -> None:
