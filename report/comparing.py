@@ -616,7 +616,6 @@ def answers_of_runs(
             if pair.lower is not None:
                 against += f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
                 apart = pair.apart
-        first, second = sides
         answers[f"error, {left_out(one.scheme)}"] = Answer(first, second, against, apart)
     return answers
 

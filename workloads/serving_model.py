@@ -777,7 +777,7 @@ class ServingModel:
         that more requests are served faster. No answer lies outside of what both runs took. Beyond
         the run with the most requests no answer takes less than it.
         """
-        fewer, more = self._neighbours(time, rows, near)
+        fewer, more = self._loads_beside(time, rows, near)
         times = values.copy()
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
         if len(at):
@@ -791,7 +791,7 @@ class ServingModel:
             times[at] = np.maximum(values[at], low)
         return times
 
-    def _neighbours(
+    def _loads_beside(
         self, time: str, rows: pd.DataFrame, near: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return how many requests the nearest of the user's runs of each setting have, no more and no fewer than it.
@@ -808,7 +808,7 @@ class ServingModel:
 
     def _bracketed(self, time: str, rows: pd.DataFrame, near: FloatArray) -> BoolArray:
         """Return which settings the user ran with no more and with no fewer requests under way."""
-        fewer, more = self._neighbours(time, rows, near)
+        fewer, more = self._loads_beside(time, rows, near)
         return np.isfinite(fewer) & np.isfinite(more)
 
     def _of_runs(

@@ -141,10 +141,10 @@ def test_runs_that_differ_in_what_they_state_do_not_contradict_each_other(
 
 @pytest.mark.parametrize(("second", "contradict"), [(40.0, True), (20.4, False)])
 def test_repeats_that_contradict_each_other_widen_the_answer(
-    second: float, contradict: bool
+    prior: str, second: float, contradict: bool
 ) -> None:
     table = pd.DataFrame([RUN | {"tpot_ms": ms, "ttft_ms": 200.0} for ms in (20.0, second)])
-    own = calibrate(table)
+    own = calibrate(table, prior=prior)
     assert isinstance(own, ServingModel)
     notes = [note for note in own.about["notes"] if "runs-contradict" in note]
     assert bool(notes) is contradict
@@ -154,6 +154,8 @@ def test_repeats_that_contradict_each_other_widen_the_answer(
     assert lower[0] < 20.0 * 1.01
     assert upper[0] > second
     assert bool(upper[0] / lower[0] > 3.0) is contradict
+    said = own.document().opening[0]
+    assert ("by a factor of 2.00" in str(said)) is contradict
 
 
 @pytest.mark.parametrize("given", [{"engine": "tgi"}, {"device": "MI999"}])
@@ -176,3 +178,78 @@ def test_between_own_runs_more_requests_are_served_no_sooner(factors: tuple[floa
         times = getattr(answers, time)
         assert (np.diff(times) > -1e-6 * times[1:]).all()
         assert times[[0, 6]] == pytest.approx(slow[time], rel=0.05)
+
+
+HEAD = "model,gpu,engine,tp,isl,osl,conc,dtype"
+CELLS = "llama-3.1-70b,MI300X,vllm,8,1024,1024,16,fp8"
+READ: dict[str, tuple[str, str, dict[str, float]]] = {
+    "one row": ("tpot_ms,ttft_ms", "14,300", {"tpot_ms": 14.0, "ttft_ms": 300.0}),
+    "a unit each": ("tpot_ms,ttft_s", "14,0.3", {"tpot_ms": 14.0, "ttft_ms": 300.0}),
+    "one of two units": ("tpot_ms,ttft_ms,ttft_s", "14,,0.3", {"tpot_ms": 14.0, "ttft_ms": 300.0}),
+    "both units": ("tpot_ms,ttft_ms,ttft_s", "14,301,0.3", {"tpot_ms": 14.0, "ttft_ms": 301.0}),
+    "first token alone": ("ttft_ms", "300", {"ttft_ms": 300.0}),
+    "mean and median": ("mean_tpot_ms,p50_tpot_ms", "14,13", {"tpot_ms": 14.0}),
+    # 16 requests x 1,024 tokens a second and 1,100: 14.895 s, less 300 ms, over 1,023 tokens
+    "throughput and first token": (
+        "output_throughput,ttft_ms", "1100,300", {"tpot_ms": 14.2664, "ttft_ms": 300.0},
+    ),
+    "not measured": ("tpot_ms,ttft_ms", "N/A,300", {"ttft_ms": 300.0}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def prior(small: ServingModel, tmp_path: Path) -> str:
+    small.save(tmp_path / "prior.parquet")
+    return str(tmp_path / "prior.parquet")
+
+
+def own_times(own: ServingModel) -> dict[str, float]:
+    last = own.runs.iloc[-1]
+    return {time: float(last[time]) for time in TIMES if np.isfinite(last[time])}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_table_of_runs_is_read_for_what_it_states(prior: str, tmp_path: Path, name: str) -> None:
+    heads, cells, times = READ[name]
+    (tmp_path / "runs.csv").write_text(f"{HEAD},{heads}\n{CELLS},{cells}\n")
+    own = calibrate(tmp_path / "runs.csv", prior=prior)
+    assert isinstance(own, ServingModel)
+    assert own_times(own) == pytest.approx(times, rel=1e-4)
+
+
+def test_throughput_alone_says_the_time_per_token_after_a_forecast_first_one(
+    small: ServingModel, prior: str, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.csv").write_text(f"{HEAD},output_throughput\n{CELLS},1100\n")
+    own = calibrate(tmp_path / "runs.csv", prior=prior)
+    assert isinstance(own, ServingModel)
+    request = 16 * 1024 / 1100 * 1e3
+    tpot = (request - small.served(asked()).ttft_ms[0]) / 1023
+    assert own_times(own) == pytest.approx({"tpot_ms": tpot}, rel=1e-3)
+    assert [note for note in own.about["notes"] if "tpot-from-requests" in note]
+
+
+@pytest.mark.parametrize(
+    ("heads", "cells", "problem"),
+    [
+        ("tpot_ms,ttft_ms,ttft_s", "14,300,0.9", "ttft_ms and ttft_s contradict"),
+        ("tpot_ms,ttft_ms", "fast,300", "tpot_ms = fast"),
+        ("tpot_ms,ttft_ms", "0,300", "no mean time above zero"),
+        ("p99_tpot_ms", "33", "no supported format"),
+        ("tpot_ms,ttft_ms,speculation", "8,300,ngram", "ngram"),
+    ],
+)
+def test_a_table_that_says_something_else_is_refused_in_one_line(
+    tmp_path: Path, heads: str, cells: str, problem: str
+) -> None:
+    (tmp_path / "runs.csv").write_text(f"{HEAD},{heads}\n{CELLS},{cells}\n")
+    with pytest.raises(FlopcastError, match=problem) as error:
+        calibrate(tmp_path / "runs.csv")
+    assert "\n" not in str(error.value)
+
+
+def test_runs_with_prompts_on_other_gpus_are_such_runs(prior: str, tmp_path: Path) -> None:
+    table = f"{HEAD},tpot_ms,ttft_ms,prefill_gpus\n{CELLS},14,300,8\n{CELLS},15,300,0\n"
+    (tmp_path / "runs.csv").write_text(table)
+    own = calibrate(tmp_path / "runs.csv", prior=prior)
+    assert own.runs["apart"].tolist()[-2:] == ["yes", ""]
