@@ -888,13 +888,19 @@ class ServingModel:
 
     def _before(
         self, rows: pd.DataFrame, user_gpu: GPU | None
-    ) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """Return by time the medians of a tuned and of a stock engine that published runs alone say."""
+    ) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
+        """Return by time the medians of a tuned and of a stock engine that published runs alone say.
+
+        The third is the median of the law of tuned engines that has the lower end of the stock one.
+        """
         served = self._published.served(rows.assign(tuning=TUNINGS[1]), user_gpu)
         medians = {}
         for time in TIMES:
-            stock = served.law(time).quantiles([0.0])[:, 0]
-            medians[time] = (getattr(served, time), np.maximum(stock, getattr(served, time)))
+            tuned = getattr(served, time)
+            lower, stock = served.law(time).quantiles([ENDS[0], 0.0]).T
+            spread = getattr(served, time.replace("_ms", "_spread"))
+            lowest = lower * np.exp(NINETY_PERCENT * spread)
+            medians[time] = (tuned, np.maximum(stock, tuned), np.clip(lowest, tuned, stock))
         return medians
 
     def _reach(self, time: str, here: Points) -> tuple[FloatArray, FloatArray]:
@@ -933,11 +939,11 @@ class ServingModel:
 
         Where all runs took longer than a tuned engine, no answer is nearer to it, and to a stock one,
         than the nearest of them; where all took longer than a stock one, none is sooner than that. Where
-        all took less than a tuned engine, none is later than that. Beside the times come that of the
-        tuned engine where it is the least, ms, and how much later it is where it is the most, in
-        logarithms; 0 and infinity where they bound nothing.
+        all took less than a tuned engine, none is later than that. Beside the times come the medians
+        of the laws that bound them from below, ms, and how much later a tuned engine is where it bounds
+        them from above, in logarithms; 0 and infinity where nothing does.
         """
-        tuned, stock = self._before(rows, user_gpu)[time]
+        tuned, stock, lowest = self._before(rows, user_gpu)[time]
         least, most = self._reach(time, here)
         slower = where & (least > 0.0)
         faster = where & (most <= 0.0)
@@ -946,7 +952,8 @@ class ServingModel:
         bounded = np.where(slower, np.fmax(values, between), values)
         bounded = np.where(faster, np.fmin(values, tuned), bounded)
         later = np.where(faster, np.log(tuned / bounded), np.inf)
-        return bounded, np.where(slower, tuned, 0.0), later
+        beneath = tuned ** (1.0 - part) * lowest**part
+        return bounded, np.where(slower, beneath, 0.0), later
 
     def _most(self, here: Points, of: BoolArray, time: str) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
@@ -1050,7 +1057,7 @@ class ServingModel:
         points = points_of(runs, user_gpu, self.slower)
         for time, medians in self._before(runs, user_gpu).items():
             names = [f"{how}_{time}" for how in TUNINGS]
-            runs = runs.assign(**dict(zip(names, medians, strict=True)))
+            runs = runs.assign(**dict(zip(names, medians[:2], strict=True)))
         fits = {}
         setting = settings_of(points)
         stacks = self._stacks(runs, points, user_gpu)

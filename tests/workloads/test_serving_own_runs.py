@@ -36,9 +36,9 @@ OTHERS = (
 LOADS = [{"concurrency": many} for many in (1, 64)]
 
 
-def stock_medians(model: ServingModel, runs: pd.DataFrame) -> dict[str, np.ndarray]:
+def of_stock(model: ServingModel, runs: pd.DataFrame, normal: float = 0.0) -> dict[str, np.ndarray]:
     served = model.served(runs.assign(tuning="stock"))
-    return {time: served.law(time).quantiles([0.0])[:, 0] for time in TIMES}
+    return {time: served.law(time).quantiles([normal])[:, 0] for time in TIMES}
 
 
 @pytest.mark.parametrize("times", [1.05, 2.0, 6.0])
@@ -46,16 +46,15 @@ def test_runs_slower_than_stock_tell_of_nothing_that_is_faster_than_stock(
     small: ServingModel, tmp_path: Path, times: float
 ) -> None:
     runs, others = asked(*LOADS), asked(*OTHERS)
-    slow = {time: times * median for time, median in stock_medians(small, runs).items()}
+    slow = {time: times * median for time, median in of_stock(small, runs).items()}
     small.calibrated(runs.assign(**slow)).save(tmp_path / "own.parquet")
     own = load(tmp_path / "own.parquet")
-    stock = stock_medians(small, others)
+    stock, lowest = of_stock(small, others), of_stock(small, others, ENDS[0])
     for time in TIMES:
-        tuned = small.served(others).law(time)
         law = own.served(others).law(time)
         lower, median, _ = law.quantiles([ENDS[0], 0.0, ENDS[1]]).T
         assert (median >= stock[time] * (1 - 1e-6)).all()
-        assert (lower >= tuned.quantiles(ENDS)[:, 0]).all()
+        assert (lower >= lowest[time] * (1 - 1e-6)).all()
         for limit in stock[time]:
             assert (law.chance(limit)[stock[time] >= limit] <= 0.5 + 1e-6).all()
 
