@@ -94,7 +94,7 @@ class Check(Result):
 
     @property
     def saved_besides(self) -> tuple[Path, ...]:
-        """The run that was corrected, where it was saved (`with_correction`)."""
+        """The run that was corrected, where it was saved (`corrected` of `check`)."""
         if self.facts.saved:
             return (Path(self.facts.saved),)
         return ()
@@ -231,6 +231,7 @@ def check(
     margin: Margin = 0.10,
     group: Columns | None = None,
     seed: int = 0,
+    corrected: RunFolder | None = None,
     **reading: Unpack[MeasuredReading],
 ) -> Check:
     """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
@@ -272,6 +273,9 @@ def check(
         As for `read`.
     seed : int
         As for `train`: of the bootstrap.
+    corrected : path, optional
+        Where the run is shifted, save it corrected by the factor. As `Check.correct` does, which
+        refuses a run that is not.
 
     Returns
     -------
@@ -372,39 +376,18 @@ def check(
         **lost,
         **others,
     )
-    return Check(checked_rows, rows, facts, checked, measured)
+    answer = Check(checked_rows, rows, facts, checked, measured)
+    return _corrected(answer, corrected)
 
 
-def with_correction(answer: Check, *, corrected: RunFolder | None = None) -> Check:
-    """Return a check that says whether its run was saved corrected; it is where it is shifted.
-
-    Parameters
-    ----------
-    answer : Check
-        What `check` returned.
-    corrected : path, optional
-        Where the run is shifted, save it corrected by the factor. As `Check.correct` does, which
-        refuses a run that is not.
-
-    Raises
-    ------
-    FlopcastError
-        The folder holds something that is not a run, or cannot be written.
-
-    Examples
-    --------
-    >>> import flopcast as fc
-    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
-    >>> found = run.check(fc.read(where={"m": (65, 256)}))
-    >>> with_correction(found) is found
-    True
-    """
-    if corrected is None:
+def _corrected(answer: Check, folder: RunFolder | None) -> Check:
+    """Return a check that says whether its run was saved corrected in a folder; it is where it is shifted."""
+    if folder is None:
         return answer
     if answer.correction is None:
-        return replace(answer, facts=replace(answer.facts, unsaved=str(corrected)))
-    answer.correct(corrected)
-    return replace(answer, facts=replace(answer.facts, saved=str(corrected)))
+        return replace(answer, facts=replace(answer.facts, unsaved=str(folder)))
+    answer.correct(folder)
+    return replace(answer, facts=replace(answer.facts, saved=str(folder)))
 
 
 def _grouped_by(model: TrainedModel, group: str | Sequence[str] | None) -> Sequence[str] | None:

@@ -15,7 +15,7 @@ from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
 from ..report.cleaning import cleaning_document
 from ..report.notebook import framed
-from ..report.result import Result, saving
+from ..report.result import Result, also_saving, saving
 from ..settings import configured
 from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
@@ -114,6 +114,7 @@ class Cleaning(Result, CleanedTraces):
         return framed(repr(self)[1:-1], table[[name for name in shown if name in table]])
 
 
+@also_saving("removed")
 @saving
 @configured
 def clean(

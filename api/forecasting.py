@@ -37,7 +37,7 @@ from ..report.forecast import (
     release_document,
 )
 from ..report.formats import counted
-from ..report.result import Result, saving
+from ..report.result import Result, also_saving, saving
 from ..settings import configured, spelt_out
 from ..staging import temporary_folder
 from ..table.conditions import Reading, conditions
@@ -224,6 +224,7 @@ class Forecasts(Result):
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
 
+@also_saving("chakra")
 @saving
 @spelt_out
 @configured

@@ -49,7 +49,7 @@ from ..readers.files import read_parquet
 from ..report.document import Document
 from ..report.notebook import Figures
 from ..report.profilers import counters_document, fidelity_document, plan_document
-from ..report.result import Result, saving
+from ..report.result import Result, also_saving, saving
 from ..settings import Report, configured, spelt_out
 from ..table.conditions import Reading
 from ..table.counters import per_pass
@@ -283,6 +283,7 @@ class PlannedPasses(Result):
         write_text(Path(out), lines, overwrite=overwrite)
 
 
+@also_saving("script")
 @saving
 @configured
 def plan(

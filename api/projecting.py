@@ -51,7 +51,7 @@ from ..report.projection import (
     projections_document,
 )
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
-from ..report.result import Result, saving
+from ..report.result import Result, also_saving, saving
 from ..settings import configured
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
@@ -287,6 +287,7 @@ class ProjectedTrace(Result):
         return framed(repr(self)[1:-1], table, answer=self.document())
 
 
+@also_saving("chakra")
 @saving
 @configured
 def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:

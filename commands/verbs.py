@@ -78,7 +78,7 @@ VERBS: Final = {
             "flopcast check runs/fp8 autumn.csv --out checked/",
             "flopcast check runs/fp8 autumn.csv --corrected runs/fp8b",
         ),
-        then=(("with_curve", "api.learning"), ("with_correction", "api.checking")),
+        then=(("with_curve", "api.learning"),),
     ),
     "counters": Verb(
         80,

@@ -328,6 +328,41 @@ def _every_kind(kind: type[Result]) -> Iterator[type[Result]]:
         yield from _every_kind(narrower)
 
 
+def also_saving(keyword: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function that saves (`saving`) take another place too: the result's ``save_KEYWORD`` writes there.
+
+    It is what the option of that name of its command says.
+    """
+
+    def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        stated = signature(function)
+        added = Parameter(
+            keyword, Parameter.KEYWORD_ONLY, default=None, annotation="str | Path | None"
+        )
+        parameters = [*stated.parameters.values()]
+        last = [one.name for one in parameters].index("out")
+        parameters.insert(last, added)
+        saved = Declared({keyword: added}, {"Path": Path})
+
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> T:
+            place = given.pop(keyword, None)
+            saved.check((), {keyword: place})
+            result = function(*args, **given)
+            if place is not None:
+                save = getattr(result, f"save_{keyword}", None)
+                if save is None:
+                    problem = f"is not written of {type(result).__name__}: leave it out"
+                    raise ParameterError(keyword, problem)
+                save(place, overwrite=given.get("overwrite", False))
+            return result
+
+        vars(called)["__signature__"] = stated.replace(parameters=parameters)
+        return cast("Callable[P, T]", called)
+
+    return wrap
+
+
 def returning(kind: type[R], call: Callable[P, Any]) -> Callable[P, R]:
     """Wrap a function of a lower room as one of the API: its result becomes a ``kind`` of `Result`."""
     checked = configured(call)

@@ -11,7 +11,6 @@ import pytest
 import typer
 
 import flopcast as fc
-from flopcast.api.checking import with_correction
 from flopcast.api.learning import with_curve
 from flopcast.commands.app import load
 from flopcast.commands.declared import declared, plain, public_names, said
@@ -23,7 +22,7 @@ from flopcast.workloads.setting import Setting
 from flopcast.workloads.supercomputers import Spread
 
 OF_THE_TERMINAL = {"out", "every", "as_json", "plot", "short", "quiet", "force", "help"}
-THEN = {"check": (with_curve, with_correction)}
+THEN = {"check": (with_curve,)}
 """Command -> the functions that its result goes through, whose keywords are options too."""
 
 
