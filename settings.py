@@ -158,7 +158,7 @@ def configured(function: Callable[P, R]) -> Callable[P, R]:
 def spelt_out(function: Callable[P, R]) -> Callable[P, R]:
     """Let the signature of a function spell out the kind of its ``**keywords: Unpack[KIND]``.
 
-    Other keywords are refused, and values that the kind does not allow.
+    Other keywords are refused, and values that the kind does not allow. What pandas calls missing is not given.
     """
     stated = signature(function)
     parameters = {}
@@ -183,6 +183,9 @@ def spelt_out(function: Callable[P, R]) -> Callable[P, R]:
         for name in given.keys() - parameters.keys():
             problem = f"got an unexpected keyword argument {name!r}: {nearest(name, parameters)}"
             raise TypeError(f"{function.__name__}() {problem}")
+        for name in fields.__annotations__:
+            if type(given.get(name)).__name__ == "NAType":  # of a row of a table: not given
+                del given[name]
         for fields_of_module in declared:
             fields_of_module.check((), given)
         return function(*args, **given)
