@@ -118,9 +118,13 @@ class ProjectedTrace(Result):
         """Everything but the activities, as JSON types: the content of project.json."""
         return self.document().data
 
+    @cached_property
+    def _document(self) -> Document:
+        return projection_document(self.result)
+
     def document(self) -> Document:
         """Return the projection as `report` shows it on terminals and pages."""
-        return projection_document(self.result)
+        return self._document
 
     @cached_property
     def kernels(self) -> pd.DataFrame:

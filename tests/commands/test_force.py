@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("rows") / "rows.csv"
-    fc.read(where={"m": (None, 64)}).frame.to_csv(file, index=False)
+    fc.read(where={"m": (None, 2)}).frame.to_csv(file, index=False)
     return file
 
 

@@ -38,7 +38,7 @@ NOT_RUN: Final = {
 
 INSTEAD: Final = {
     "--rows 10,30,100": "--rows 10 --draws 1 --models Additive",
-    "--preset small": "--op softmax --threads 1",
+    "--preset small": "--op relu --threads 1",
     "--device cuda:0": "--device cpu",
     "--logger amdsmi": "--logger simulated --runs 5",
 }
