@@ -114,6 +114,20 @@ def test_few_groups_are_held_to_the_t_of_logarithms_as_ranks_cannot_reject() -> 
     ]
 
 
+def test_tied_ranks_have_the_exact_p_value_and_change_that_of_no_other_model() -> None:
+    tied = np.array([0.5, -0.5, 1.0, 1.0, 2.0, -1.5, 0.5])
+    (found,) = p_values(1 + tied[:, None], np.ones((7, 1)), logs=False, tests=1)
+    assert found == stats.wilcoxon(tied, alternative="greater").pvalue
+    with_zero = np.append(tied, 0.0)[:, None]
+    assert p_values(1 + with_zero, np.ones((8, 1)), logs=False, tests=1) == [found]
+    untied = np.random.default_rng(5).normal(0.3, 1, 15)
+    both = np.column_stack([untied, np.resize([1.0, -1.0, 2.0], 15)])
+    one_by_one = [stats.wilcoxon(untied, alternative="greater").pvalue]
+    one_by_one.append(p_values(both[:, [1]], np.zeros((15, 1)), logs=False, tests=2)[0])
+    beside = p_values(both, np.zeros((15, 1)), logs=False, tests=2)
+    assert beside == pytest.approx(one_by_one, rel=1e-12)
+
+
 def test_models_that_predict_the_same_are_tied_and_errors_of_zero_are_no_trouble() -> None:
     groups = np.repeat(np.arange(10), 5)
     errors = np.random.default_rng(4).gamma(2, 2, 50)
