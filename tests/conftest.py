@@ -75,6 +75,21 @@ def factors_kept() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def parameters_kept() -> Iterator[None]:
+    """Look up the parameters of each class of estimators once for all tests of a process.
+
+    For every tree of a forest scikit-learn reads the signature of its class twice.
+    """
+    from sklearn.base import BaseEstimator
+
+    look_up: Any = cache(vars(BaseEstimator)["_get_param_names"].__func__)
+    with pytest.MonkeyPatch.context() as patch:
+        names_of = classmethod(lambda kind: [*look_up(kind)])
+        patch.setattr(BaseEstimator, "_get_param_names", names_of)
+        yield
+
+
 @pytest.fixture(scope="session")
 def all_folds(few_folds: tuple[tuple[int, int], ...]) -> Callable[[], AbstractContextManager[None]]:
     """Return a context in which trainings have as many folds as they have by default."""
