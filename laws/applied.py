@@ -32,19 +32,15 @@ EVERY: Final[tuple[Law, ...]] = (
     *(Energy(law) for law in _TIMES if law.scales or law.alone),
 )
 """Every law: each baseline of time is one of energy too."""
-_OF_METRIC: dict[str, list[DeviceLaw]] = {}
-for _law in EVERY:
-    if isinstance(_law, DeviceLaw):
-        _OF_METRIC.setdefault(_law.metric, []).append(_law)
-SCALING: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
-    metric: {f"{law.title} scaling": law for law in laws if law.scales}
-    for metric, laws in _OF_METRIC.items()
-}
+SCALING: Final[dict[str, dict[str, DeviceLaw]]] = {}
 """For each metric the laws from host to target by the name the user sees."""
-OF_ONE: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
-    metric: {law.title: law for law in laws if law.alone} for metric, laws in _OF_METRIC.items()
-}
+OF_ONE: Final[dict[str, dict[str, DeviceLaw]]] = {}
 """For each metric the laws of one device by the name the user sees."""
+for _law in EVERY:
+    if isinstance(_law, DeviceLaw) and _law.scales:
+        SCALING.setdefault(_law.metric, {})[titled(_law, scaling=True)] = _law
+    if isinstance(_law, DeviceLaw) and _law.alone:
+        OF_ONE.setdefault(_law.metric, {})[titled(_law, scaling=False)] = _law
 
 
 def scaling_laws(
@@ -74,9 +70,8 @@ def scaling_laws(
             table = scaling_laws(metric, part, values, from_gpu, to_gpu, None, more)
             parts.append((places, table))
         return _joined(parts, len(work), list(laws))
-    ratios, notes = _table(
-        work, {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()}
-    )
+    ratio_of = {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()}
+    ratios, notes = _table(work, ratio_of)
     return ratios.mul(host_values, axis=0), notes
 
 
@@ -92,13 +87,16 @@ def laws_of_one(
     ``rows`` are those of the work: runs of serving have a separate law, `SUM_OF_PARTS`, and
     where the GPU is `hardware.Comparison.MANY` they name it.
     """
-    if rows is not None and (total := sum_of_parts(metric, rows, gpu)) is not None:
-        return pd.DataFrame({SUM_OF_PARTS: total}, index=pd.RangeIndex(len(rows))), {}
+    if rows is not None:
+        total = sum_of_parts(metric, rows, gpu)
+        if total is not None:
+            return pd.DataFrame({SUM_OF_PARTS: total}, index=pd.RangeIndex(len(rows))), {}
     laws = _with_more(OF_ONE.get(metric, {}), more, scaling=False)
     if rows is not None and Comparison.of_target(gpu).is_many:
         parts = []
-        for one, at in each_gpu(rows, gpu):
-            parts.append((at, laws_of_one(metric, work.take(at), one, None, more)))
+        for device, places in each_gpu(rows, gpu):
+            table = laws_of_one(metric, work.take(places), device, None, more)
+            parts.append((places, table))
         return _joined(parts, len(work), list(laws))
     return _table(work, {name: partial(law, gpu=gpu) for name, law in laws.items()})
 
@@ -107,12 +105,11 @@ def _with_more(
     laws: Mapping[str, DeviceLaw], more: Sequence[DeviceLaw], *, scaling: bool
 ) -> dict[str, DeviceLaw]:
     """Return the laws of a metric with others, by title; the last stays the fallback."""
-    names = list(laws)
-    every = {name: laws[name] for name in names[:-1]}
+    every = dict(laws)
+    fallback = [every.popitem()] if every else []
     for law in more:
         every[titled(law, scaling=scaling)] = law
-    for name in names[-1:]:
-        every[name] = laws[name]
+    every.update(fallback)
     return every
 
 
@@ -149,11 +146,15 @@ def _joined(
 def _table(
     work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    results = {name: where_published(work, law) for name, law in laws.items()}
-    columns = {name: values for name, (values, _) in results.items()}
-    notes = {name: "; ".join(missing) for name, (_, missing) in results.items() if missing}
-    for name, values in columns.items():
-        if name not in notes and (unknown := int((~np.isfinite(values)).sum())):
+    columns = {}
+    notes = {}
+    for name, law in laws.items():
+        values, missing = where_published(work, law)
+        unknown = int((~np.isfinite(values)).sum())
+        columns[name] = values
+        if missing:
+            notes[name] = "; ".join(missing)
+        elif unknown:
             notes[name] = f"the work of {unknown} of {counted(len(values), 'row')} is unknown"
     return pd.DataFrame(columns, index=pd.RangeIndex(len(work)), dtype=float), notes
 
@@ -206,20 +207,20 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     nothing to say; `bound`.
     """
     check_law(law)
-    asked, wide = (find_law(name).scaled(rows, pair) for name in (law, BANDWIDTH))
+    asked = find_law(law).scaled(rows, pair)
+    wide = find_law(BANDWIDTH).scaled(rows, pair)
     linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
     usable = np.isfinite(asked.factor) & ~linked
     fallback = np.isfinite(wide.factor)
-    reasons = chosen([linked], [OVER_PCIE], asked.why)
-    pairs = zip(reasons, chosen([usable | fallback], [None], wide.why), strict=True)
-    # one that is twice there once
-    why = (tuple(dict.fromkeys(filter(None, pair))) for pair in pairs)
+    of_law = chosen([linked], [OVER_PCIE], asked.why)
+    of_fallback = chosen([usable | fallback], [None], wide.why)
+    why = np.empty(len(rows), dtype=object)
+    for row, reasons in enumerate(zip(of_law, of_fallback, strict=True)):
+        # a reason that is there twice once
+        why[row] = tuple(dict.fromkeys(filter(None, reasons)))
     factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
-    return pd.DataFrame(
-        {
-            "factor": np.ones(len(rows)) if pair.host == pair.target else factor,
-            "law": np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object),
-            "why": np.fromiter(why, dtype=object, count=len(rows)),
-            "bound": np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object),
-        }
-    )
+    if pair.host == pair.target:
+        factor = np.ones(len(rows))
+    name = np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object)
+    bound = np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object)
+    return pd.DataFrame({"factor": factor, "law": name, "why": why, "bound": bound})

@@ -56,12 +56,16 @@ def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
         yield from _of_precision_transfer(model, X)
     elif isinstance(model, Transfer):
         values = X.to_numpy(dtype=np.float64)
-        shape_time = np.asarray(model.shape_model_.predict(model.shapes(values)))
+        shapes = model.shapes(values)
+        shape_time = np.asarray(model.shape_model_.predict(shapes))
         yield Part("shape", _class(model.shape_model_), float(shape_time[0]))
         yield from _parts(model.regressor_, model.with_shape(values, shape_time))
     elif isinstance(model, GeometricStack):
-        shares = {name: weight for name, weight in model.weights_.items() if weight > 0}
-        for (name, weight), member in zip(shares.items(), model.parts_, strict=True):
+        members = iter(model.parts_)
+        for name, weight in model.weights_.items():
+            if weight <= 0:
+                continue
+            member = next(members)
             yield Part("member", name, _value(member, X), weight=weight)
             yield from _inner(member, X)
     elif isinstance(model, LogResidual):
@@ -86,13 +90,12 @@ def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
 def _of_precision_transfer(model: PrecisionTransfer, X: pd.DataFrame) -> Iterator[Part]:
     weights, logs_of_shape, logs_of_regressor = model.mixed(X)
     weight = float(weights[0])
-    shape_time = float(np.exp(float(logs_of_shape[0])))
-    other_time = float(np.exp(float(logs_of_regressor[0])))
-    yield Part("shape", _class(model.shape_model_), shape_time, weight=weight)
-    yield Part("member", _class(model.regressor_), other_time, weight=1 - weight)
+    shape_time = np.exp(logs_of_shape[:1])
+    other_time = np.exp(logs_of_regressor[:1])
+    yield Part("shape", _class(model.shape_model_), float(shape_time[0]), weight=weight)
+    yield Part("member", _class(model.regressor_), float(other_time[0]), weight=1 - weight)
     values = X.to_numpy(dtype=np.float64)
-    seen = model.with_shape(values, np.exp([float(logs_of_shape[0])]))
-    yield from _inner(model.regressor_, seen)
+    yield from _inner(model.regressor_, model.with_shape(values, shape_time))
 
 
 _INTERCEPT: Final = "intercept"
@@ -115,11 +118,11 @@ def _linear(model: Any, X: pd.DataFrame) -> list[tuple[str, float]]:
     elif values.shape[1] == X.shape[1]:
         names = [str(name) for name in X.columns]
     terms = (coefficients * values[0]).astype(np.float64)
-    largest_first = np.argsort(-np.abs(terms), kind="stable")
-    return [
-        (_INTERCEPT, float(intercept.item())),
-        *((names[place], float(terms[place])) for place in largest_first if terms[place]),
-    ]
+    listed = [(_INTERCEPT, float(intercept.item()))]
+    for place in np.argsort(-np.abs(terms), kind="stable"):
+        if terms[place]:
+            listed.append((names[place], float(terms[place])))
+    return listed
 
 
 def _linear_parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -29,14 +30,8 @@ from ..table.measurements import DTYPE_COLUMNS
 from ..table.problems import codes_of
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
-WORDS = (
-    "op",
-    "variant",
-    "layout",
-    "direction",
-    "scale_block",
-    *DTYPE_COLUMNS,
-)  # text columns of a description
+# text columns of a description
+WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPE_COLUMNS)
 
 
 def describe(calls: pd.DataFrame) -> pd.DataFrame:
@@ -64,33 +59,26 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
     codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(recorded_inputs) + input_codes)
     spelled = levels.tolist()
     recorded = recorded_inputs.tolist()
-    calls = [
-        (str(spelled[pair // len(recorded_inputs)]), str(recorded[pair % len(recorded_inputs)]))
-        for pair in pairs.tolist()
-    ]
-    rows = [describe_call(name, text) for name, text in calls]
-    keys = []
-    for described in rows:
-        for key in described:
-            if key not in WORDS:
-                keys.append(key)
-    sizes = list(dict.fromkeys(keys))
+    rows = []
+    for pair in pairs.tolist():
+        level, text = divmod(pair, len(recorded))
+        rows.append(describe_call(str(spelled[level]), str(recorded[text])))
     columns: dict[str, Any] = {}
     for name in WORDS:
         columns[name] = pd.Series([row.get(name, "") for row in rows], dtype="str")
-    columns |= {
-        name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in sizes
-    }
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        if name not in WORDS:
+            columns[name] = np.array([row.get(name, np.nan) for row in rows], dtype=float)
     return codes, pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
 
 
 def describe_call(name: str, inputs: str) -> Described:
     """Return operator, dimensions and formats of one call; an empty mapping without an operator."""
     read = ATEN.get(name) or ATEN.get(name.rstrip("_"))
-    call = None
-    if read:
-        call = parse_call(name, inputs)
-    if read is None or call is None:
+    if read is None:
+        return {}
+    call = parse_call(name, inputs)
+    if call is None:
         return {}
     try:
         described = read(call)
@@ -114,18 +102,17 @@ def parse_call(name: str, inputs: str) -> Call | None:
         return None
     if not isinstance(recorded, dict):
         return None
-    dims, types, strides, values = (
-        recorded.get(side) for side in ("dims", "types", "strides", "values")
-    )
+    dims = recorded.get("dims")
+    types = recorded.get("types")
     if not isinstance(dims, list) or not isinstance(types, list) or len(types) < len(dims):
         return None
-    return Call(
-        name,
-        dims,
-        types,
-        strides if isinstance(strides, list) else [],
-        values if isinstance(values, list) else [],
-    )
+    strides = recorded.get("strides")
+    if not isinstance(strides, list):
+        strides = []
+    values = recorded.get("values")
+    if not isinstance(values, list):
+        values = []
+    return Call(name, dims, types, strides, values)
 
 
 def call_text(arguments: Sequence[Tensor | str | None]) -> str:
@@ -134,17 +121,23 @@ def call_text(arguments: Sequence[Tensor | str | None]) -> str:
     >>> parse_call("aten::mm", call_text([Tensor((4, 8), "fp16"), Tensor((8, 2), "fp16"), "1.5"])).tensor(1).dims
     (8, 2)
     """
-    tensors = [one if isinstance(one, Tensor) else None for one in arguments]
-    kinds = [
-        "" if one is None else one.dtype if isinstance(one, Tensor) else "Scalar"
-        for one in arguments
-    ]
-    call = {
-        "dims": [list(one.dims) if one else [] for one in tensors],
-        "types": kinds,
-        "strides": [list(one.strides) if one else [] for one in tensors],
-        "values": [one if isinstance(one, str) else "" for one in arguments],
-    }
+    call: dict[str, list[Any]] = {"dims": [], "types": [], "strides": [], "values": []}
+    for argument in arguments:
+        dims: Sequence[int] = ()
+        kind = ""
+        strides: Sequence[int] = ()
+        value = ""
+        if isinstance(argument, Tensor):
+            dims = argument.dims
+            kind = argument.dtype
+            strides = argument.strides
+        elif argument is not None:
+            kind = "Scalar"
+            value = argument
+        call["dims"].append(dims)
+        call["types"].append(kind)
+        call["strides"].append(strides)
+        call["values"].append(value)
     return msgspec.json.encode(call).decode()
 
 
@@ -157,10 +150,13 @@ def _usable(described: Described) -> bool:
         if dim.kind == "word":
             continue
         value = described.get(dim.name)
+        least = dim.least
+        if dim.kind == "flag":
+            least = 0
         if value is None:
             if dim.default is None:
                 return False
-        elif not (0 if dim.kind == "flag" else dim.least) <= value <= 2**62:
+        elif not least <= value <= 2**62:
             return False
     formats = [described[name] for name in DTYPE_COLUMNS]
     return all(word in DTYPES for word in formats) or formats == ["", "", ""]
@@ -196,28 +192,21 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     collective = table["collective"].astype(object).to_numpy() != ""
     message = _floats(table, "collective_bytes")
     ranks = _floats(table, "group_size")
-    sent = (kind == KERNEL) & collective & (message > 0) & (ranks > 0)
+    is_kernel = kind == KERNEL
+    sent = is_kernel & collective & (message > 0) & (ranks > 0)
     result = _Result(count)
-    called = _calls(table, (kind == KERNEL) & ~collective, result)
-    result.put(
-        sent, "collective", _words(table, "collective"), "", message_bytes=message, ranks=ranks
-    )
-    result.put(
-        (kind == KERNEL) & ~called & ~sent,
-        UNKNOWN,
-        _words(table, "name"),
-        "",
-        workgroups=launch_product(table, "grid"),
-        threads=launch_product(table, "block"),
-    )
-    for what, op in ((MEMCPY, "copy"), (MEMSET, "fill")):
-        if what == MEMCPY:
-            variant = _words(table, "name")
-        else:
-            variant = np.full(count, "", dtype=object)
-        result.put(
-            kind == what, op, variant, "uint8", rows=np.ones(count), cols=_floats(table, "bytes")
-        )
+    called = _calls(table, is_kernel & ~collective, result)
+    algorithm = _words(table, "collective")
+    result.put(sent, "collective", algorithm, "", message_bytes=message, ranks=ranks)
+    name = _words(table, "name")
+    grid = launch_product(table, "grid")
+    block = launch_product(table, "block")
+    unknown = is_kernel & ~called & ~sent
+    result.put(unknown, UNKNOWN, name, "", workgroups=grid, threads=block)
+    row_of_bytes = {"rows": np.ones(count), "cols": _floats(table, "bytes")}
+    result.put(kind == MEMCPY, "copy", name, "uint8", **row_of_bytes)
+    no_variant = np.full(count, "", dtype=object)
+    result.put(kind == MEMSET, "fill", no_variant, "uint8", **row_of_bytes)
     return result.frame(table.index)
 
 
@@ -254,13 +243,13 @@ class _Result:
 
     def frame(self, index: pd.Index) -> pd.DataFrame:
         """Return the table: words, dimensions, FLOPs and bytes."""
-        words = {
-            name: pd.Series(values, index=index, dtype="str") for name, values in self.words.items()
-        }
-        sizes = {name: values for name, values in self.sizes.items() if name not in COLUMNS}
-        return pd.DataFrame(
-            {**words, **sizes, "flops": self.flops, "bytes_moved": self.bytes}, index=index
-        )
+        columns: dict[str, Any] = {}
+        for name, values in self.words.items():
+            columns[name] = pd.Series(values, index=index, dtype="str")
+        columns |= {name: values for name, values in self.sizes.items() if name not in COLUMNS}
+        columns["flops"] = self.flops
+        columns["bytes_moved"] = self.bytes
+        return pd.DataFrame(columns, index=index)
 
 
 def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndarray:
@@ -270,13 +259,14 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     rows = np.flatnonzero(named)
     if not len(rows):
         return named
+    codes = codes[rows]
     kernel_rows = table[[*SAME_CALL, "duration_ns"]].iloc[rows]
-    calls = _call_numbers(kernel_rows, codes[rows])
+    calls = _call_numbers(kernel_rows, codes)
     longest = _longest(kernel_rows["duration_ns"].to_numpy(), calls)
-    formats = _formats(unique, codes[rows], _words(table, "name")[rows], calls)
+    formats = _formats(unique, codes, _words(table, "name")[rows], calls)
     has_format = formats["dtype_a"] != ""
-    described = unique.iloc[codes[rows]].assign(**formats)[has_format]
-    position = codes_of([codes[rows][has_format], described["dtype_a"]])
+    described = unique.iloc[codes].assign(**formats)[has_format]
+    position = codes_of([codes[has_format], described["dtype_a"]])
     problems = described.iloc[np.unique(position, return_index=True)[1]]
     flops = np.empty(len(problems))
     moved = np.empty(len(problems))
@@ -335,12 +325,12 @@ def _stated_together(formats: np.ndarray, calls: np.ndarray) -> np.ndarray:
 def _stated(kernels: pd.Series) -> np.ndarray:
     """Return the format in kernels' names: that of their numbers, or integers of the size of what they copy."""
     codes, names = pd.factorize(kernels)
-    opaque = [_OPAQUE.search(str(name)) for name in names]
-    sizes = [_OF_SIZE.get(size_match[1], "") if size_match else "" for size_match in opaque]
-    numbers = dtypes_in_kernel_names(pd.Series(names, dtype=object)).tolist()
-    return np.array(
-        [size or number for size, number in zip(sizes, numbers, strict=True)], dtype=object
-    )[codes]
+    stated = dtypes_in_kernel_names(pd.Series(names, dtype=object)).tolist()
+    for place, name in enumerate(names):
+        opaque = _OPAQUE.search(str(name))
+        if opaque and opaque[1] in _OF_SIZE:
+            stated[place] = _OF_SIZE[opaque[1]]
+    return np.array(stated, dtype=object)[codes]
 
 
 def _words(table: pd.DataFrame, name: str) -> np.ndarray:

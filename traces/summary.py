@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,18 +59,13 @@ def annotate(trace: Trace) -> Annotated:
     flagged = quality.flags(table, trace.steps)
     table = quality.without_overruns(table)
     stated = {finding.code for finding in trace.findings}
-    checks = [
-        finding
-        for finding in quality.check(table, trace.steps, flagged)
-        if finding.code not in stated
-    ]
-    parts = [
-        table,
-        classify(table),
-        work_of_dispatches(table),
-        quality.words(flagged).rename(FLAGS),
-    ]
-    findings = quality.by_severity([*trace.findings, *checks])
+    findings = list(trace.findings)
+    for finding in quality.check(table, trace.steps, flagged):
+        if finding.code not in stated:
+            findings.append(finding)
+    findings = quality.by_severity(findings)
+    flags = quality.words(flagged).rename(FLAGS)
+    parts = [table, classify(table), work_of_dispatches(table), flags]
     dispatches = pd.concat(parts, axis=1)
     notes = tuple(trace.notes)
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
@@ -106,8 +103,10 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
 def trace_finding(trace: str, finding: Finding) -> Remark:
     """Return a finding as a remark on the trace of that label, "" for a single trace."""
     text = f"{finding.remark} ({finding.count}) [{finding.code}]"
+    if trace:
+        text = f"{trace}: {text}"
     values = {"trace": trace, "finding": finding.remark, "count": finding.count}
-    return remark("trace-finding", f"{trace}: {text}" if trace else text, **values)
+    return remark("trace-finding", text, **values)
 
 
 UNCLASSIFIED = "unclassified"  # how activities without an operator class are called in tables
@@ -159,20 +158,17 @@ def overview(annotated: Annotated, label: str) -> Overview:
     by_class = times.groupby(list(keys), sort=False)["time_us"].agg(["size", "sum"]).reset_index()
     by_class.columns = pd.Index([*keys, "count", "time_us"])
     total = max(float(by_class["time_us"].sum()), 1e-9)
+    by_class["share"] = by_class["time_us"] / total
+    kernel_ns = float(timed.loc[timed["kind"] == KERNEL, "duration_ns"].sum())
     return Overview(
         label=label,
         devices=tuple(sorted(map(str, table["device"].unique()))),
-        activities={
-            str(kind): int(count)
-            for kind, count in table["kind"].astype(str).value_counts().items()
-        },
+        activities=table["kind"].astype(str).value_counts().to_dict(),
         linked=int(table["linked"].sum()),
-        kernel_us=float(timed.loc[timed["kind"] == KERNEL, "duration_ns"].sum()) / 1e3,
+        kernel_us=kernel_ns / 1e3,
         busy_us=busy_ns(timed) / 1e3,
         span_us=span_ns(timed) / 1e3,
-        classes=by_class.assign(share=by_class["time_us"] / total).sort_values(
-            "time_us", ascending=False, ignore_index=True
-        ),
+        classes=by_class.sort_values("time_us", ascending=False, ignore_index=True),
         unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
         findings=annotated.findings,
         notes=annotated.notes,
@@ -182,11 +178,8 @@ def overview(annotated: Annotated, label: str) -> Overview:
 STATED = ("vgpr", "accum_vgpr", "sgpr", "lds_bytes", "scratch_bytes")
 """Columns of a launch that give a kernel of unknown work its features."""
 LAUNCH = f"{COUNTER}launch."  # prefix of their columns in the measurement table
-_SIZES = tuple(
-    name
-    for name in dict.fromkeys(name for op in OPS.values() for name in op.dims)
-    if name not in WORDS
-)
+_DIMENSIONS = dict.fromkeys(chain.from_iterable(op.dims for op in OPS.values()))
+_SIZES = tuple(name for name in _DIMENSIONS if name not in WORDS)
 
 
 def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
@@ -220,14 +213,14 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
     median = repeats["duration_us"].median()
     deviation = (duration - median.to_numpy()[codes]).abs().groupby(codes, sort=True).median()
     count = repeats.size()
+    total = max(float(duration.clip(lower=0).sum()), 1e-9)
+    share = repeats["duration_us"].sum() / total
     rows = first.drop(columns=["duration_us"]).assign(
         kernel=first["kernel"].astype("str"),
         duration_us=median.to_numpy(),
         spread_us=np.where(count > 1, deviation, np.nan),
         repeats=count.to_numpy(dtype=float),
-        share=(
-            repeats["duration_us"].sum() / max(float(duration.clip(lower=0).sum()), 1e-9)
-        ).to_numpy(),
+        share=share.to_numpy(),
         campaign=campaign,
     )
     counters = counters_of(calls)
@@ -248,9 +241,8 @@ def _repeats(calls: pd.DataFrame) -> np.ndarray:
 def _calls(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per call, in the order of the first activity of each."""
     code = call_codes(table)
-    order = np.lexsort(
-        (-table["duration_ns"].to_numpy(), code)
-    )  # within a call the longest activity first
+    # within a call the longest activity first
+    order = np.lexsort((-table["duration_ns"].to_numpy(), code))
     main = order[np.r_[True, code[order][1:] != code[order][:-1]]]
     grouped = table.groupby(code, sort=True)
     calls = table.iloc[main].reset_index(drop=True)
@@ -258,14 +250,14 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     flags = np.full(int(code.max()) + 1, "", dtype=object)
     pairs = pd.DataFrame({"call": code, "flags": table[FLAGS].astype("str")}).drop_duplicates()
     for call, text in pairs[pairs["flags"] != ""].itertuples(index=False):
-        flags[call] = ";".join(
-            dict.fromkeys([*filter(None, flags[call].split(";")), *text.split(";")])
-        )
-    columns = {
-        **{
-            name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")
-        },
-        **{name: calls[name].astype("Float64").astype(float) for name in _present(calls, _SIZES)},
+        earlier = filter(None, flags[call].split(";"))
+        flags[call] = ";".join(dict.fromkeys([*earlier, *text.split(";")]))
+    columns: dict[str, Any] = {}
+    for name in ("device", *WORDS, "op_class", "kernel_class"):
+        columns[name] = calls[name].astype(str)
+    for name in _present(calls, _SIZES):
+        columns[name] = calls[name].astype("Float64").astype(float)
+    columns |= {
         "kernel": _kernels(table["name"], code),
         "duration_us": grouped["duration_ns"].sum().to_numpy() / 1e3,
         "kernels": grouped.size().to_numpy(),
@@ -276,15 +268,14 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     }
     alone = calls["op"].eq(UNKNOWN)
     stated = calls.loc[alone, [*STATED]].astype("Float64").astype(float).dropna(axis=1, how="all")
-    columns |= {f"{LAUNCH}{name}": stated[name].reindex(calls.index) for name in stated}
+    for name in stated:
+        columns[f"{LAUNCH}{name}"] = stated[name].reindex(calls.index)
+    rows = pd.DataFrame(columns, index=calls.index)
     counters = counters_of(table)
     if counters:
         counted = grouped[counters].sum(min_count=1).reset_index(drop=True)
-    else:
-        counted = pd.DataFrame(index=calls.index)
-    return _with_defects(
-        pd.concat([pd.DataFrame(columns, index=calls.index), counted], axis=1), calls
-    )
+        rows = pd.concat([rows, counted], axis=1)
+    return _with_defects(rows, calls)
 
 
 def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:

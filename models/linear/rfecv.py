@@ -136,10 +136,11 @@ class NarrowFit(Fit):
         """Factorise; F only with ``whole`` or when the columns are independent."""
         t, F, N = _factorise(problem.A[:, columns], problem.b)
         alive = np.ones(len(columns), dtype=bool)
+        N = np.asfortranarray(N)
         if N.shape[1] and not whole:
-            return cls(problem, columns, alive, t, np.asfortranarray(N), None)
+            return cls(problem, columns, alive, t, N, None)
         largest = float(np.abs(F).max(initial=0.0))
-        return cls(problem, columns, alive, t, np.asfortranarray(N), np.asfortranarray(F), largest)
+        return cls(problem, columns, alive, t, N, np.asfortranarray(F), largest)
 
     def without(self, j: int) -> Fit:
         """Return the fit without the column in position j: this one updated, or a new one where that is safer."""
@@ -149,23 +150,19 @@ class NarrowFit(Fit):
         elif length >= _INDEPENDENT:
             return NarrowFit.of(self.problem, self._others(j), self.F is not None)
         elif self.F is None:
-            return NarrowFit.of(self.problem, self.columns[self.alive], True).without(
-                int(self.alive[:j].sum())
-            )
+            fit = NarrowFit.of(self.problem, self.columns[self.alive], True)
+            return fit.without(int(self.alive[:j].sum()))
         else:
             self._project(j, self.F)
         self.alive[j] = False
         self.t[j] = 0.0
         self.N[j] = 0.0
+        self.steps += 1
         if self.F is not None:
             self.F[j] = 0.0
-        self.steps += 1
-        if (
-            self.steps % _CHECK == 0
-            and self.F is not None
-            and np.abs(self.F).max() < _SHRUNK * self.largest
-        ):
-            return NarrowFit.of(self.problem, self.columns[self.alive], True)
+            is_due = self.steps % _CHECK == 0
+            if is_due and np.abs(self.F).max() < _SHRUNK * self.largest:
+                return NarrowFit.of(self.problem, self.columns[self.alive], True)
         if self._sparse():
             self._compact()
         return self
@@ -206,9 +203,7 @@ class NarrowFit(Fit):
         self.columns = self.columns[kept]
         self.t = self.t[kept]
         self.N = np.asfortranarray(self.N[kept])
-        if self.F is None:
-            self.F = None
-        else:
+        if self.F is not None:
             self.F = np.asfortranarray(self.F[kept])
         self.alive = np.ones(len(self.columns), dtype=bool)
 
@@ -228,14 +223,14 @@ def _factorise(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     """
     k, m = A.shape
     if k >= m:
-        R = upper_triangle(np.column_stack([A, b]))
-        inverse, failed = dtrtri(R[:m, :m])
+        triangle = upper_triangle(np.column_stack([A, b]))
+        R = triangle[:m, :m]
+        inverse, failed = dtrtri(R)
         with np.errstate(over="ignore", invalid="ignore"):
-            certain = (
-                not failed and np.linalg.norm(inverse) * np.linalg.norm(R[:m, :m]) * ALIASED < 1
-            )
+            condition = np.linalg.norm(inverse) * np.linalg.norm(R)
+            certain = not failed and condition * ALIASED < 1
         if certain:
-            return inverse @ R[:m, m], inverse, np.zeros((m, 0))
+            return inverse @ triangle[:m, m], inverse, np.zeros((m, 0))
     U, s, V = _singular(A)
     rank = int(np.sum(s > ALIASED * s.max(initial=0.0)))
     F = V[:, :rank] / s[:rank]
@@ -316,7 +311,9 @@ def eliminate_bounded(problem: Triangular, unit: np.ndarray, least: int) -> Path
         drop = weakest(t[columns] * unit[columns - 1])
         column = columns[drop]
         columns = np.delete(columns, drop)
-        fits.append(t if t[column] == 0 else _bounded(problem, np.append(0, columns), t))
+        if t[column] != 0:
+            t = _bounded(problem, np.append(0, columns), t)
+        fits.append(t)
     return Path(np.array(fits), columns - 1)
 
 
@@ -400,11 +397,11 @@ class RFECV(LinearRegressor):
         least = min(max(self.min_features, 1), X.shape[1])
         errors = np.zeros(X.shape[1] - least + 1)
         weight = 0.0
-        for train, valid in weighted_folds(
-            self.cv, sample_weight, len(y), groups, self.random_state
-        ):
+        folds = weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state)
+        for train, valid in folds:
             _, coef, intercept = self._eliminate(X[train], y[train], w[train], least)
-            errors += w[valid] @ (y[valid, None] - X[valid] @ coef - intercept) ** 2
+            missed = y[valid, None] - X[valid] @ coef - intercept
+            errors += w[valid] @ missed**2
             weight += w[valid].sum()
         self.cv_error_path_ = errors / weight
         steps = len(errors) - 1 - int(np.argmin(errors[::-1]))

@@ -22,9 +22,8 @@ from ...errors import ParameterError
 THRESHOLD = 7.0  # MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from
 LEAST = 5
 """Repeats from which an outlier can be seen: of four values, two may be outliers and the median between the camps."""
-MAD_TO_SIGMA = (
-    1.4826  # standard deviation of a normal distribution over its median absolute deviation
-)
+# standard deviation of a normal distribution over its median absolute deviation
+MAD_TO_SIGMA = 1.4826
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,8 @@ class MadFilter:
     removed: IntArray  # positions of the outliers
     median: FloatArray
     mad: FloatArray  # median absolute deviation
-    limit: (
-        FloatArray  # the distance from the median that is accepted (inf where nothing can be said)
-    )
+    # the distance from the median that is accepted (inf where nothing can be said)
+    limit: FloatArray
 
 
 def mad_filter(
@@ -109,19 +107,22 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     codes_sorted, start, count = np.unique(codes[order], return_index=True, return_counts=True)
     series = pd.Series(data)
     median = series.groupby(codes).median()
-    mad = (series - series.groupby(codes).transform("median")).abs().groupby(codes).median()
+    distance = (series - series.groupby(codes).transform("median")).abs()
+    mad = distance.groupby(codes).median()
     sizes, back = np.unique(count, return_inverse=True)
     rank = interval_ranks(sizes, level)[back]
     coverage = 1.0 - 2.0 * binom.cdf(rank - 1, count, 0.5)
     has_interval = rank > 0
     at = np.where(has_interval, rank, 1)
+    lowest = data[order][start + at - 1]
+    highest = data[order][start + count - at]
     return pd.DataFrame(
         {
             "n": count,
             "median": median.to_numpy(),
             "mad": mad.to_numpy(),
-            "lower": np.where(has_interval, data[order][start + at - 1], np.nan),
-            "upper": np.where(has_interval, data[order][start + count - at], np.nan),
+            "lower": np.where(has_interval, lowest, np.nan),
+            "upper": np.where(has_interval, highest, np.nan),
             "level": np.where(has_interval, coverage, np.nan),
         },
         index=pd.Index(codes_sorted),
@@ -130,10 +131,10 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
 
 def interval_ranks(sizes: IntArray, level: float) -> IntArray:
     """Return the largest rank whose interval covers the median with ``level``, for each size; 0 where there is none."""
-    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(
-        np.int64
-    )  # first of P(B <= rank) >= the tail
-    exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
+    tail = (1.0 - level) / 2.0
+    # the first of P(B <= rank) >= the tail
+    rank = np.asarray(binom.ppf(tail, sizes, 0.5)).astype(np.int64)
+    exceeds = binom.cdf(rank, sizes, 0.5) > tail
     return np.where(exceeds, rank, rank + 1)
 
 
@@ -145,11 +146,8 @@ def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -
     NaN where there is one part only, or one whose median is not positive.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = (
-            pd.Series(np.log(np.asarray(medians)))
-            .groupby(np.asarray(groups))
-            .agg(["size", "mean", "std"])
-        )
+        logs = pd.Series(np.log(np.asarray(medians)))
+        parts = logs.groupby(np.asarray(groups)).agg(["size", "mean", "std"])
         count = parts["size"].to_numpy()
         quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
         half = quantile * parts["std"] / np.sqrt(count)
@@ -180,25 +178,27 @@ def repeat_intervals(
     its group, its series (which belongs to one group) and its run. Columns are those of
     `median_intervals`, whose `level` is that of independent repeats.
     """
-    data, codes, series_codes = (pd.Series(np.asarray(each)) for each in (values, groups, series))
+    data = pd.Series(np.asarray(values))
+    codes = pd.Series(np.asarray(groups))
+    series_codes = pd.Series(np.asarray(series))
+    run_codes = pd.Series(np.asarray(runs))
     intervals = median_intervals(data, codes, level)
     stretch = _stretch(pd.Series(np.log(data.to_numpy())), codes, series_codes)
     middle = intervals["median"]
-    lower, upper = (middle * (intervals[side] / middle) ** stretch for side in ("lower", "upper"))
+    lower = middle * (intervals["lower"] / middle) ** stretch
+    upper = middle * (intervals["upper"] / middle) ** stretch
     place = series_codes.groupby(series_codes).cumcount()
     size = series_codes.groupby(series_codes).transform("size")
     count = np.minimum(np.floor(np.sqrt(size)), BLOCKS).astype(np.int64)
-    for rows, part in (
-        (count >= LEAST_BLOCKS, [series_codes, place * count // size]),
-        (count > 0, [pd.Series(np.asarray(runs))]),
-    ):
-        medians = data[rows].groupby([codes[rows], *(each[rows] for each in part)]).median()
-        between = part_intervals(medians, medians.index.get_level_values(0), level).reindex(
-            intervals.index
-        )
-        lower = lower.where(
-            ~(between["lower"] < lower), between["lower"]
-        )  # NaN of a single part changes nothing
+    is_long = count >= LEAST_BLOCKS
+    stretches = [codes[is_long], series_codes[is_long], (place * count // size)[is_long]]
+    of_stretches = data[is_long].groupby(stretches).median()
+    of_runs = data.groupby([codes, run_codes]).median()
+    for medians in (of_stretches, of_runs):
+        between = part_intervals(medians, medians.index.get_level_values(0), level)
+        between = between.reindex(intervals.index)
+        # NaN of a single part changes nothing
+        lower = lower.where(~(between["lower"] < lower), between["lower"])
         upper = upper.where(~(between["upper"] > upper), between["upper"])
     return intervals.assign(lower=lower, upper=upper)
 
@@ -236,12 +236,11 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     numbers = np.unique(codes)
     first = intervals.reindex(2 * numbers)
     second = intervals.reindex(2 * numbers + 1)
-    drift = second["median"].to_numpy() - first["median"].to_numpy()
-    apart = (second["lower"].to_numpy() > first["upper"].to_numpy()) | (
-        second["upper"].to_numpy() < first["lower"].to_numpy()
-    )
-    has_both = first["lower"].notna().to_numpy() & second["lower"].notna().to_numpy()
-    drifts = np.where(has_both, apart.astype(np.float64), np.nan)
-    return pd.DataFrame(
-        {"drift": np.where(has_both, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers)
-    )
+    second.index = first.index
+    has_both = first["lower"].notna() & second["lower"].notna()
+    drift = second["median"] - first["median"]
+    above = second["lower"] > first["upper"]
+    below = second["upper"] < first["lower"]
+    drifts = (above | below).astype(np.float64)
+    halves = pd.DataFrame({"drift": drift, "drifts": drifts}).where(has_both)
+    return halves.set_axis(numbers)
