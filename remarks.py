@@ -40,21 +40,17 @@ def without_hidden(text: str, escaped: Callable[[str], str]) -> str:
     """Return text with what stands for each character that cannot be seen in its place."""
     if text.isprintable():
         return text
-    lines = (
-        line
-        if line.isprintable()
-        else "".join(sign if _is_seen(sign) else escaped(sign) for sign in line)
-        for line in text.split("\n")
-    )
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        if line.isprintable():
+            continue
+        signs = list(line)
+        for at, sign in enumerate(line):
+            is_blank = sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029"
+            if not (sign.isprintable() or sign == "\t" or is_blank):
+                signs[at] = escaped(sign)
+        lines[place] = "".join(signs)
     return "\n".join(lines)
-
-
-def _is_seen(sign: str) -> bool:
-    return (
-        sign.isprintable()
-        or sign == "\t"
-        or (sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029")
-    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,10 +119,10 @@ class Remark:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` wrote; what old releases wrote has no text."""
-        values = tuple(
-            (name, value) for name, value in saved.items() if name not in ("code", "text")
-        )
-        return cls(str(saved["code"]), values, str(saved.get("text", "")))
+        values = dict(saved)
+        code = str(values.pop("code"))
+        text = str(values.pop("text", ""))
+        return cls(code, tuple(values.items()), text)
 
 
 def remark(code: str, text: str = "", general: str = "", /, **values: Hashable) -> Remark:
@@ -179,15 +175,11 @@ class Alike:
     def each(self) -> list[Remark]:
         """Return them one by one."""
         names = tuple(self.differing)
-        return [
-            Remark(
-                self.code,
-                (*self.shared, *zip(names, row, strict=True)),
-                self.template % row,
-                self.general,
-            )
-            for row in self._rows()
-        ]
+        remarks = []
+        for row in self._rows():
+            items = (*self.shared, *zip(names, row, strict=True))
+            remarks.append(Remark(self.code, items, self.template % row, self.general))
+        return remarks
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         return zip(*(values.tolist() for values in self.differing.values()), strict=True)

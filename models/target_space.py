@@ -41,7 +41,9 @@ class _Wrapper(PositiveRegressor):
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the positive target and the weights (None if not given); X is left to the regressor."""
         y = check_positive_target(self, check_target(self, X, y))
-        return y, None if sample_weight is None else check_weights(sample_weight, len(y))
+        if sample_weight is None:
+            return y, None
+        return y, check_weights(sample_weight, len(y))
 
     def _fit_inner(
         self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None, memo: Any
@@ -62,8 +64,10 @@ class _Wrapper(PositiveRegressor):
     def __sklearn_tags__(self) -> Tags:
         """Say whether the regressor takes NaN."""
         tags = super().__sklearn_tags__()
-        inner = get_tags(OLS() if self.regressor is None else self.regressor)
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        inner = self.regressor
+        if inner is None:
+            inner = OLS()
+        tags.input_tags.allow_nan = get_tags(inner).input_tags.allow_nan
         return tags
 
 
@@ -113,7 +117,9 @@ class RelativeError(_Wrapper):
         """
         y, weights = self._fit_rows(X, y, sample_weight)
         relative = (y.min() / y) ** 2  # 1 / y², in units that cannot overflow
-        self._fit_inner(X, y, groups, relative if weights is None else relative * weights, memo)
+        if weights is not None:
+            relative = relative * weights
+        self._fit_inner(X, y, groups, relative, memo)
         if self.floor is None:
             self.smallest_ = -np.inf
         else:
@@ -176,9 +182,8 @@ class LogTarget(_Wrapper):
         self.smearing_ = 1.0
         if self.smearing:
             residual = np.log(y) - self._predict_inner(X)
-            self.smearing_ = float(
-                np.average(np.exp(np.minimum(residual, LARGEST_LOG)), weights=weights)
-            )
+            factors = np.exp(np.minimum(residual, LARGEST_LOG))
+            self.smearing_ = float(np.average(factors, weights=weights))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -228,14 +233,9 @@ class Columns(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Find the columns and return them, as `fit` and then `transform` do; they are looked at once."""
         X = validate_data(self, X, skip_check_array=hasattr(X, "iloc"))
-        if hasattr(self, "feature_names_in_"):
-            seen = list(self.feature_names_in_)
-        else:
-            seen = None
-        if seen is None or self.names is None:
-            self.columns_ = list(range(self.n_features_in_))
-        else:
-            self.columns_ = _matching(seen, self.names)
+        self.columns_ = list(range(self.n_features_in_))
+        if self.names is not None and hasattr(self, "feature_names_in_"):
+            self.columns_ = _matching(list(self.feature_names_in_), self.names)
         return self._passed_on(X)
 
     def transform(self, X: Any) -> Any:
@@ -254,24 +254,19 @@ class Columns(TransformerMixin, BaseEstimator):
         chosen = X.iloc[:, self.columns_]
         # plain: a frame takes longer to check
         values = chosen.to_numpy(dtype=np.float64, na_value=np.nan)
-        if not (finite := np.isfinite(values).all(axis=0)).all():
-            bad = [str(name) for name, good in zip(chosen.columns, finite, strict=True) if not good]
-            raise ValueError(
-                f"X holds NaN or infinity in {few(bad)}: leave out the rows or the columns"
-            )
+        finite = np.isfinite(values).all(axis=0)
+        if not finite.all():
+            bad = few(map(str, chosen.columns[~finite]))
+            raise ValueError(f"X holds NaN or infinity in {bad}: leave out the rows or the columns")
         return chosen
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns passed on."""
         check_is_fitted(self, "columns_")
-        if input_features is not None:
-            given = input_features
-        else:
-            given = getattr(self, "feature_names_in_", None)
-        if given is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)]
-        else:
-            names = list(given)
+        names = input_features
+        if names is None:
+            numbered = [f"x{j}" for j in range(self.n_features_in_)]
+            names = getattr(self, "feature_names_in_", numbered)
         return np.asarray(names, dtype=object)[self.columns_]
 
 

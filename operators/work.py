@@ -104,8 +104,10 @@ def _where(frame: pd.DataFrame, bad: np.ndarray) -> str:
     """Return where the bad rows stand, five at most."""
     if "source" not in frame:
         return ""
-    sources = frame["source"][bad].head(6).tolist()
-    return f" ({', '.join(map(str, sources[:5]))}{', ...' if len(sources) > 5 else ''})"
+    sources = list(map(str, frame["source"][bad].head(6)))
+    if len(sources) > 5:
+        sources[5] = "..."
+    return f" ({', '.join(sources)})"
 
 
 def as_numbers(frame: pd.DataFrame, name: str) -> np.ndarray:
@@ -137,7 +139,8 @@ def with_columns(
 ) -> pd.DataFrame:
     """Return a table with these columns as `assign` does, but new ones all at once: one by one they take longer."""
     new = {name: values for name, values in columns.items() if name not in frame}
-    whole = frame.assign(**{name: values for name, values in columns.items() if name in frame})
+    changed = {name: values for name, values in columns.items() if name in frame}
+    whole = frame.assign(**changed)
     if new:
         return pd.concat([whole, pd.DataFrame(new, frame.index)], axis=1)
     return whole
@@ -149,18 +152,24 @@ def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.n
     Raises DataError with the dimensions that are missing, empty or too small: five at most, and the
     rows at fault.
     """
-    arrays = [as_numbers(frame, name) for name in names]
-    bad = [~(np.isfinite(values) & (values >= minimum)) for values in arrays]
-    faulty = [name for name, rows in zip(names, bad, strict=True) if rows.any()]
+    arrays = []
+    faulty = []
+    bad = np.zeros(len(frame), dtype=bool)
+    for name in names:
+        values = as_numbers(frame, name)
+        arrays.append(values)
+        too_small = ~(np.isfinite(values) & (values >= minimum))
+        if too_small.any():
+            faulty.append(name)
+            bad |= too_small
     if faulty:
         op = "these"
         if "op" in frame:
             op = frame["op"].iloc[0]
-        rows = np.logical_or.reduce(bad)
         raise DataError(
             f"{op} rows need {few(faulty)} >= {minimum:g}, missing or smaller in "
-            f"{int(rows.sum())} of {len(frame)} rows"
-            f"{_where(frame, rows)}: add the columns, or leave these rows out"
+            f"{int(bad.sum())} of {len(frame)} rows"
+            f"{_where(frame, bad)}: add the columns, or leave these rows out"
         )
     return arrays
 
@@ -197,7 +206,9 @@ def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
         return column.cat.codes.to_numpy(), np.array([*column.cat.categories, ""], dtype=object)
     if column.dtype == "str" and len(frame):
         given = as_arrow(column)
-        words = (given.fill_null("") if given.null_count else given).dictionary_encode()
+        if given.null_count:
+            given = given.fill_null("")
+        words = given.dictionary_encode()
         return words.indices.to_numpy(), words.dictionary.to_numpy(zero_copy_only=False)
     codes, levels = pd.factorize(column.astype(object))
     return codes, np.array([*levels, ""], dtype=object)
@@ -223,7 +234,8 @@ def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
     """
     codes, words = coded(frame, name)
     sizes = np.array([BITS.get(word, 0) / 8 for word in words])[codes]
-    if (bad := sizes == 0).any():
+    bad = sizes == 0
+    if bad.any():
         unknown = dict.fromkeys(words[codes[bad]])
         raise DataError(
             f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are "

@@ -109,9 +109,8 @@ def spans_us(
         drawn = 1.0
         if paces is not None:
             drawn = paces[some]
-        parts.append(
-            span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some], pace, drawn))
-        )
+        durations = factors[some][:, groups] * duration_ns
+        parts.append(span(replay(graph, durations, cpu[some], pace, drawn)))
     if parts:
         return np.concatenate(parts)
     return np.empty(0)
@@ -133,9 +132,8 @@ class Player:
         self.cpu = cpu
         self.pace = pace
         # of the time of `pace`, shape (n_samples, 1)
-        if paces is None:
-            self.more: FloatArray | None = None
-        else:
+        self.more: FloatArray | None = None
+        if paces is not None:
             self.more = paces - 1.0
         samples = len(durations)
         self.start = np.full((samples, len(graph)), np.nan)
@@ -145,11 +143,10 @@ class Player:
         self.run[:, fixed] = graph.runs.begin_ns[fixed]
         order = np.argsort(graph.queue, kind="stable")
         self.members = np.split(order, np.flatnonzero(np.diff(graph.queue[order])) + 1)
-        self.queue_of = {
-            int(graph.queue[rows[0]]): number for number, rows in enumerate(self.members)
-        }
+        self.queue_of = dict[int, int]()
         self.place = np.empty(len(graph), dtype=np.int64)
-        for rows in self.members:
+        for number, rows in enumerate(self.members):
+            self.queue_of[int(graph.queue[rows[0]])] = number
             self.place[rows] = np.arange(len(rows))
         self.done = [0] * len(self.members)
 
@@ -169,11 +166,12 @@ class Player:
         """Return what cuts chains: when it was measured, whether an activity waits (else the CPU), activity or run."""
         graph = self.graph
         runs = self.graph.runs
-        waits = np.flatnonzero(runs.wait >= 0)
-        cuts = [(float(runs.earliest_ns[run]), 0, int(run)) for run in waits]
-        return cuts + [
-            (float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)
-        ]
+        cuts = []
+        for run in np.flatnonzero(runs.wait >= 0).tolist():
+            cuts.append((float(runs.earliest_ns[run]), 0, run))
+        for row in np.flatnonzero(graph.other >= 0).tolist():
+            cuts.append((float(graph.start_ns[row]), 1, row))
+        return cuts
 
     def cut(self, kind: int, number: int) -> None:
         """Play all that one of `cuts` needs, in their order."""
@@ -183,11 +181,10 @@ class Player:
             wait = int(runs.wait[number])
             awaited = int(runs.awaited[number])
             self.through(awaited)
-            asked = (
-                self.run[:, calls.run[wait]]
-                + (calls.offset_ns[wait] + runs.base_ns[number]) * self.cpu[:, 0]
-            )
-            self.run[:, number] = np.maximum(asked, self.end[:, awaited] + runs.lag_ns[number])
+            worked = (calls.offset_ns[wait] + runs.base_ns[number]) * self.cpu[:, 0]
+            asked = self.run[:, calls.run[wait]] + worked
+            over = self.end[:, awaited] + runs.lag_ns[number]
+            self.run[:, number] = np.maximum(asked, over)
         else:
             self.through(int(self.graph.other[number]))
             self._stretch(self.queue_of[int(self.graph.queue[number])], int(self.place[number]))
@@ -213,18 +210,15 @@ class Player:
         which = graph.call[rows[launched]]
         of = rows[launched]
         if len(which):
-            at = (
-                self.run[:, calls.run[which]]
-                + (calls.offset_ns[which] + graph.pace_ns[of]) * self.cpu
-            )
+            worked = (calls.offset_ns[which] + graph.pace_ns[of]) * self.cpu
+            at = self.run[:, calls.run[which]] + worked
             ready[:, launched] = at + self._latency(of)
         fixed = ~launched & (graph.before[rows] < 0) & (graph.other[rows] < 0)
         ready[:, fixed] = graph.start_ns[rows[fixed]]
         other = int(graph.other[rows[0]])
         if other >= 0:
-            ready[:, 0] = np.maximum(
-                ready[:, 0], self.end[:, other] + self._delay(rows[:1])[..., 0]
-            )
+            over = self.end[:, other] + self._delay(rows[:1])[..., 0]
+            ready[:, 0] = np.maximum(ready[:, 0], over)
         between = np.empty_like(durations)
         gap = self._gap(rows)
         between[:, 1:] = graph.passed[rows[1:]] * durations[:, :-1] + gap[..., 1:]

@@ -64,21 +64,29 @@ def profiles(frame: pd.DataFrame, before: pd.Series | None = None) -> list[Profi
     `before` is the number of rows by `KIND` before repeats were merged.
     """
     share = bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)
-    every = (before if before is not None else frame.groupby(KIND).size()).to_dict()
+    if before is None:
+        before = frame.groupby(KIND).size()
     made = []
     for kind, rows in frame.reset_index(drop=True).groupby(KIND, sort=False):
         op, dtype = map(str, kind)
         rows_share = share[rows.index.to_numpy()]
-        made.append(_profile(op, dtype, rows, rows_share, int(every[op, dtype])))
+        made.append(_profile(op, dtype, rows, rows_share, int(before[op, dtype])))
     return sorted(made, key=lambda one: -one.rows)
 
 
 def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before: int) -> Profile:
+    share_range = None
     shares = share[~np.isnan(share)]
-    spread = (rows["spread_us"] / rows["duration_us"]).dropna()
-    sizes = [
-        name for name in op_of(op).dims if name not in TEXT_DIMENSIONS and rows[name].notna().any()
-    ]
+    if len(shares):
+        share_range = _range(shares)
+    spread = None
+    spreads = (rows["spread_us"] / rows["duration_us"]).dropna()
+    if len(spreads):
+        spread = float(spreads.median())
+    sizes = {}
+    for name in op_of(op).dims:
+        if name not in TEXT_DIMENSIONS and rows[name].notna().any():
+            sizes[name] = (float(rows[name].min()), float(rows[name].max()))
     beside = [str(name) for name in rows if is_measured(str(name)) and name != "duration_us"]
     missing = {}
     for name in (*_OPTIONAL, *beside):
@@ -90,12 +98,12 @@ def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before:
         dtype,
         len(rows),
         before - len(rows),
-        devices={str(name): int(count) for name, count in rows["device"].value_counts().items()},
-        sizes={name: (float(rows[name].min()), float(rows[name].max())) for name in sizes},
+        devices=rows["device"].value_counts().to_dict(),
+        sizes=sizes,
         duration_us=_range(rows["duration_us"].to_numpy()),
-        share=_range(shares) if len(shares) else None,
+        share=share_range,
         repeats=float(rows["repeats"].sum()),
-        spread=float(spread.median()) if len(spread) else None,
+        spread=spread,
         missing=missing,
     )
 

@@ -8,6 +8,8 @@ was left out of its repeats.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -61,10 +63,10 @@ def resolutions_ns(table: pd.DataFrame) -> IntArray:
     """Return the step of the clock behind each row's duration (`quality.resolution_ns` of its device and run)."""
     duration = table["duration_ns"].to_numpy(dtype=np.int64)
     steps = np.zeros(len(table), dtype=np.int64)
-    for rows in table.groupby(
-        [table["device"], runs_of(table)], observed=True, dropna=False
-    ).indices.values():
-        steps[rows] = resolution_ns(duration[rows[duration[rows] > 0]])
+    clocks = table.groupby([table["device"], runs_of(table)], observed=True, dropna=False)
+    for rows in clocks.indices.values():
+        possible = rows[duration[rows] > 0]
+        steps[rows] = resolution_ns(duration[possible])
     return steps
 
 
@@ -111,8 +113,12 @@ def spread_report(
     out.
     """
     first = table.iloc[np.unique(repeats, return_index=True)[1]]
-    words = {name: first[name].astype(str).to_numpy() for name in _TEXT if name in table}
-    launch = {stem: _sides(first, stem) for stem in ("grid", "block")}
+    columns: dict[str, Any] = {}
+    for name in _TEXT:
+        if name in table:
+            columns[name] = first[name].astype(str).to_numpy()
+    columns["grid"] = _sides(first, "grid")
+    columns["block"] = _sides(first, "block")
     kept = reason == ""
     duration_us = table["duration_ns"].to_numpy(dtype=np.float64) / 1e3
     codes = pd.RangeIndex(len(first))
@@ -123,45 +129,32 @@ def spread_report(
     series = series_codes(table, repeats)
     values = duration_us[in_time]
     groups = repeats[in_time]
-    intervals = repeat_intervals(
-        values,
-        groups,
-        series[in_time],
-        runs[in_time],
-        level,
-    ).reindex(codes)
+    intervals = repeat_intervals(values, groups, series[in_time], runs[in_time], level)
+    intervals = intervals.reindex(codes)
     drift = drift_of_medians(values, groups, level).reindex(codes)
     half_us = np.zeros(len(first))
     np.maximum.at(half_us, repeats, resolution_ns / 2e3)
-    numbers = {
+    mad = intervals["mad"].where(count > 1)
+    # missing stays missing
+    beyond_tick = drift["drift"].abs() > 2 * half_us + _ROUNDING_US
+    columns |= {
         "measured": np.bincount(repeats, minlength=len(first)),
         "n": count,
         "median_us": intervals["median"],
-        "mad_us": intervals["mad"].where(count > 1),
-        "robust_cv": (MAD_TO_SIGMA * intervals["mad"] / intervals["median"]).where(count > 1),
+        "mad_us": mad,
+        "robust_cv": MAD_TO_SIGMA * mad / intervals["median"],
         "lower_us": intervals["lower"].clip(upper=intervals["median"] - half_us),
         "upper_us": intervals["upper"].clip(lower=intervals["median"] + half_us),
         "level": intervals["level"],
         "drift_us": drift["drift"],
-        "drifts": drift["drifts"]
-        * (drift["drift"].abs() > 2 * half_us + _ROUNDING_US),  # missing stays missing
+        "drifts": drift["drifts"] * beyond_tick,
         "resolution_us": 2 * half_us,
         "total_us": np.bincount(repeats[kept], weights=duration_us[kept], minlength=len(first)),
         "settled": ~np.isin(np.arange(len(first)), unsettled),
     }
-    removed = {
-        f"{REMOVED}{why}": np.bincount(repeats[reason == why], minlength=len(first))
-        for why in dict.fromkeys(reason[~kept].tolist())
-    }
-    report = pd.DataFrame(
-        {
-            **words,
-            **launch,
-            **numbers,
-            **removed,
-        },
-        index=codes,
-    )
+    for why in dict.fromkeys(reason[~kept].tolist()):
+        columns[f"{REMOVED}{why}"] = np.bincount(repeats[reason == why], minlength=len(first))
+    report = pd.DataFrame(columns, index=codes)
     return report.sort_values("total_us", ascending=False, kind="stable")
 
 
@@ -170,5 +163,6 @@ def _sides(first: pd.DataFrame, stem: str) -> ObjectArray:
     columns = [first[name].astype("Int64") for name in LAUNCH if name.startswith(stem)]
     texts = []
     for row in zip(*columns, strict=True):
-        texts.append("x".join(str(side) for side in row if side is not pd.NA))
+        recorded = [str(side) for side in row if side is not pd.NA]
+        texts.append("x".join(recorded))
     return np.array(texts, dtype=object)
