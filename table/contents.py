@@ -98,7 +98,7 @@ def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before:
         dtype,
         len(rows),
         before - len(rows),
-        devices=rows["device"].value_counts().to_dict(),
+        devices={str(name): int(count) for name, count in rows["device"].value_counts().items()},
         sizes=sizes,
         duration_us=_range(rows["duration_us"].to_numpy()),
         share=share_range,

@@ -159,11 +159,12 @@ def overview(annotated: Annotated, label: str) -> Overview:
     by_class.columns = pd.Index([*keys, "count", "time_us"])
     total = max(float(by_class["time_us"].sum()), 1e-9)
     by_class["share"] = by_class["time_us"] / total
+    kinds = table["kind"].astype(str).value_counts()
     kernel_ns = float(timed.loc[timed["kind"] == KERNEL, "duration_ns"].sum())
     return Overview(
         label=label,
         devices=tuple(sorted(map(str, table["device"].unique()))),
-        activities=table["kind"].astype(str).value_counts().to_dict(),
+        activities={str(kind): int(count) for kind, count in kinds.items()},
         linked=int(table["linked"].sum()),
         kernel_us=kernel_ns / 1e3,
         busy_us=busy_ns(timed) / 1e3,
