@@ -280,14 +280,12 @@ def _serving() -> Iterator[Feature]:
         def trait(c: Context, name: str = name) -> np.ndarray:
             return c.serving.traits[name]
 
-        yield Feature(
-            f"serving.{name}" if not name.startswith("log2.") else f"log2.serving.{name[5:]}",
-            "log2" if name.startswith("log2.") else "1",
-            "shape",
-            meaning,
-            trait,
-            ops=(SERVING,),
-        )
+        title = f"serving.{name}"
+        unit = "1"
+        if name.startswith("log2."):
+            title = f"log2.serving.{name.removeprefix('log2.')}"
+            unit = "log2"
+        yield Feature(title, unit, "shape", meaning, trait, ops=(SERVING,))
 
 
 _FIT = "quantised to whole waves of the CUs of the {}"

@@ -216,18 +216,20 @@ class Context:
     @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the hardware counters (``counter.NAME``) that were collected in the run that features come from."""
-        stem = (HOST if self.has_host else "") + COUNTER
-        named = [name for name in self.frame.columns if str(name).startswith(stem)]
-        return tuple(
-            str(name).removeprefix(HOST) for name in named if self.frame[name].notna().any()
-        )
+        collected = []
+        for name in self._measured_columns(COUNTER):
+            if self.frame[name].notna().any():
+                collected.append(name.removeprefix(HOST))
+        return tuple(collected)
 
     def counter(self, name: str) -> np.ndarray:
         """Return a hardware counter of the run that features come from, NaN where it was not collected.
 
         Raises DataError where the rows lack the counter.
         """
-        column = (HOST if self.has_host else "") + name
+        column = name
+        if self.has_host:
+            column = HOST + name
         if column not in self.frame:
             raise DataError(
                 f"the rows lack {name}, which the model uses: collect it with the profiler"
@@ -237,9 +239,13 @@ class Context:
     @cached_property
     def user_columns(self) -> tuple[str, ...]:
         """Names of the columns (``own.NAME``) that the user added."""
-        stem = (HOST if self.has_host else "") + OWN
-        named = [str(name) for name in self.frame.columns if str(name).startswith(stem)]
-        return tuple(name.removeprefix(HOST) for name in named)
+        return tuple(name.removeprefix(HOST) for name in self._measured_columns(OWN))
+
+    def _measured_columns(self, prefix: str) -> list[str]:
+        """Return the columns under this prefix of the run that features come from."""
+        if self.has_host:
+            prefix = HOST + prefix
+        return [str(name) for name in self.frame.columns if str(name).startswith(prefix)]
 
     def user_column(self, name: str) -> np.ndarray:
         """Return a column that the user added, by its name ``own.NAME``: from a host the one of its rows."""

@@ -93,21 +93,18 @@ def windows(
     run = pd.factorize(executions["run"])[0][place]
     number = executions["execution"].to_numpy()
     shares = np.zeros((len(reading), cells + warm + 1))
-    for back in range(
-        int((place - earlier).max(initial=-1)) + 1
-    ):  # the execution of the reading, the one before, ...
+    farthest = int((place - earlier).max(initial=-1))
+    # the execution of the reading, the one before, ...
+    for back in range(farthest + 1):
         rows = np.flatnonzero(place - back >= earlier)
-        one = place[rows] - back
-        until = (times_ns[reading[rows]] - start[one]).astype(float)
-        part = _cell_shares(
-            until,
-            (end[one] - start[one]).astype(float),
-            window_ns,
-            cells,
-        )
+        execution = place[rows] - back
+        until = (times_ns[reading[rows]] - start[execution]).astype(float)
+        length = (end[execution] - start[execution]).astype(float)
+        part = _cell_shares(until, length, window_ns, cells)
         shares[rows, :cells] += part
-        is_warm = number[one] <= warm
-        shares[rows[is_warm], cells + number[one][is_warm] - 1] += part[is_warm].sum(axis=1)
+        nth = number[execution]
+        is_warm = nth <= warm
+        shares[rows[is_warm], cells + nth[is_warm] - 1] += part[is_warm].sum(axis=1)
     shares[:, -1] = 1 - shares[:, :cells].sum(axis=1)
     return Windows(reading, run, shares, cells)
 
@@ -149,22 +146,21 @@ def deconvolve(
     smooth, prior = _penalties(A.shape[1], equations.cells)
     fold = np.random.default_rng(seed).permutation(len(runs)) % FOLDS
     of_reading = fold[np.searchsorted(runs, equations.run)]
-    errors = np.array(
-        [_errors_left_out(A, y, of_reading == one, n * smooth, prior) for one in range(FOLDS)]
-    )
-    strength = _strongest(errors)
+    errors = []
+    for left_out in range(FOLDS):
+        errors.append(_errors_left_out(A, y, of_reading == left_out, n * smooth, prior))
+    strength = _strongest(np.array(errors))
     P = strength * n * smooth + prior
     # the penalised solution with a non-negative curve, nowhere above the most, and non-negative
     # idle power
     root = np.linalg.cholesky(A.T @ A + P)  # as many equations as unknowns, with the same solution
     lowest = np.zeros(A.shape[1])
     lowest[equations.cells : -1] = -np.inf
-    highest = np.where(
-        np.arange(A.shape[1]) < equations.cells, np.inf if cap_w is None else cap_w / scale, np.inf
-    )
-    x = lsq_linear(
-        root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, highest), method="bvls"
-    ).x
+    highest = np.full(A.shape[1], np.inf)
+    if cap_w is not None:
+        highest[: equations.cells] = cap_w / scale
+    right = np.linalg.solve(root, A.T @ y)
+    x = lsq_linear(root.T, right, bounds=(lowest, highest), method="bvls").x
     hat = np.linalg.solve(A.T @ A + P, A.T @ A)
     middle = (np.arange(equations.cells) + 0.5) / equations.cells
     return Deconvolved(

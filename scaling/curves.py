@@ -262,12 +262,13 @@ def published_curves() -> tuple[Curve, ...]:
         rows.setdefault((row["scenario"], row["benchmark"]), []).append(row)
     curves = []
     for group in rows.values():
-        f_mem = [float(row["f_mem"]) for row in group if row["f_mem"]]
-        times = {
-            float(row["size"]): float(row["simulation_time_s"])
-            for row in group
-            if row["simulation_time_s"]
-        }
+        f_mem = None
+        times = {}
+        for row in group:
+            if row["f_mem"] and f_mem is None:
+                f_mem = float(row["f_mem"])
+            if row["simulation_time_s"]:
+                times[float(row["size"])] = float(row["simulation_time_s"])
         curve = Curve(
             benchmark=group[0]["benchmark"],
             scenario=group[0]["scenario"],
@@ -275,7 +276,7 @@ def published_curves() -> tuple[Curve, ...]:
             sizes=np.array([float(row["size"]) for row in group]),
             performance=np.array([float(row["ipc"]) for row in group]),
             mpki=np.array([float(row["llc_mpki"]) for row in group]),
-            f_mem=f_mem[0] if f_mem else None,
+            f_mem=f_mem,
             simulation_time_s=times,
         )
         curves.append(curve.check())
@@ -304,19 +305,25 @@ def stated(
         )
     every = [*sizes, *targets]
     if mpki is not None and len(mpki) not in {len(sizes), len(every)}:
-        wanted = f"{len(sizes)} sizes" + (f", or {len(every)} with the targets" if targets else "")
+        wanted = f"{len(sizes)} sizes"
+        if targets:
+            wanted += f", or {len(every)} with the targets"
         raise ParameterError("mpki", f"must have a value for each of the {wanted}, got {len(mpki)}")
     pad = [np.nan] * len(every)
+    if f_mem is None:
+        f_mem = np.nan
     frame = pd.DataFrame(
         {
             "benchmark": "stated",
             "size": every,
             "performance": [*performance, *pad][: len(every)],
             "mpki": [*(mpki or ()), *pad][: len(every)],
-            "f_mem": pad if f_mem is None else f_mem,
+            "f_mem": f_mem,
         }
     )
-    return curves_of(frame if mpki else frame.head(len(sizes)), scenario=scenario)
+    if not mpki:
+        frame = frame.head(len(sizes))
+    return curves_of(frame, scenario=scenario)
 
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
