@@ -30,6 +30,16 @@ PANELS = 4
 """Panels that are drawn together; of more, the first alone."""
 POINTS = 400
 """Points of a trace that are drawn, evenly chosen."""
+DASHES = {
+    "dash": "6 4",
+    "dot": "2 4",
+    "dashdot": "8 4 2 4",
+    "longdash": "14 5",
+    "longdashdot": "14 4 2 4",
+}
+LINE = 24  # pixels of a line of the legend
+LINES = 4
+"""Lines of a legend."""
 LABELS = 12
 """Labels of an axis of words."""
 
@@ -57,6 +67,16 @@ class Drawing(go.Figure):
         from IPython.display import display  # here: it is there where this is called
 
         display(bundle, raw=True)
+
+
+class Entry(NamedTuple):
+    """An entry of the legend: its line, where it begins, and the look of its trace."""
+
+    line: int
+    across: float
+    name: str
+    colour: str
+    dash: str
 
 
 class Axis(NamedTuple):
@@ -111,8 +131,10 @@ def picture(figure: go.Figure, title: str) -> str:
     for trace in figure.data:
         if trace.type in DRAWN and trace.visible is not False:
             panels.setdefault((trace.xaxis or "x", trace.yaxis or "y"), []).append(trace)
-    parts = list(opening(title))
-    parts += _legend(figure)
+    entries = _named_traces(figure)
+    lines = max((entry.line for entry in entries), default=0)
+    parts = list(opening(title, LINE * lines))
+    parts += _legend(entries, lines)
     if len(panels) > PANELS:
         first = next(iter(panels))
         panels = {first: panels[first]}
@@ -136,10 +158,11 @@ def picture(figure: go.Figure, title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def opening(title: str) -> Iterator[str]:
-    """Yield the first lines of a picture, of `WIDTH` by `HEIGHT`."""
+def opening(title: str, above: int = 0) -> Iterator[str]:
+    """Yield the first lines of a picture, of `WIDTH` by `HEIGHT` and what stands ``above`` that."""
+    box = f"0 {-above} {WIDTH} {HEIGHT + above}"
     yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="16" fill="{TEXT}">'
     )
     yield f"<title>{escape(title)}</title>"
@@ -158,27 +181,52 @@ def _colour(trace: Any, place: int) -> str:
     return PALETTE[place % len(PALETTE)]
 
 
-def _legend(figure: go.Figure) -> Iterator[str]:
-    """Yield the names of the traces in one line, as many as it holds."""
+def _named_traces(figure: go.Figure) -> list[Entry]:
+    """Return the entries of the legend, of very many the first `LINES` lines of them."""
     if figure.layout.showlegend is False:
-        return
+        return []
+    entries = list[Entry]()
+    line = 0
     across = float(LEFT)
     shown = set[str]()
     traces = list(enumerate(figure.data))
     if "reversed" in (figure.layout.legend.traceorder or ""):
         traces.reverse()
     for place, trace in traces:
-        if trace.type == "heatmap":
-            continue
         name = _plain(trace.name)
-        width = 40 + 8.6 * len(name)
-        if not name or name in shown or trace.showlegend is False or across + width > WIDTH:
+        if trace.type == "heatmap" or trace.showlegend is False or not name or name in shown:
             continue
+        width = 40 + 8.6 * len(name)
+        if across + width > WIDTH and across > LEFT:
+            line += 1
+            across = float(LEFT)
+        if line == LINES:
+            break
         shown.add(name)
-        colour = _colour(trace, place)
-        yield f'<rect x="{across:.0f}" y="8" width="13" height="13" fill="{colour}"/>'
-        yield f'<text x="{across + 19:.0f}" y="20">{escape(name)}</text>'
+        entries.append(Entry(line, across, name, _colour(trace, place), _dashed(trace)))
         across += width
+    return entries
+
+
+def _legend(entries: Sequence[Entry], lines: int) -> Iterator[str]:
+    """Yield the names of the traces, the last line just above the panels."""
+    for line, across, name, colour, dash in entries:
+        y = 20 + LINE * (line - lines)
+        if dash:
+            stroke = f'stroke="{colour}" stroke-width="3"{dash}'
+            yield f'<path d="M{across - 6:.0f},{y - 5} h22" fill="none" {stroke}/>'
+        else:
+            yield f'<rect x="{across:.0f}" y="{y - 12}" width="13" height="13" fill="{colour}"/>'
+        yield f'<text x="{across + 19:.0f}" y="{y}">{escape(name)}</text>'
+
+
+def _dashed(trace: Any) -> str:
+    """Return how the line of a trace is dashed, as an attribute; "" where it is solid or there is none."""
+    line = getattr(trace, "line", None)
+    pattern = DASHES.get((line and line.dash) or "")
+    if pattern is None or trace.mode == "markers":
+        return ""
+    return f' stroke-dasharray="{pattern}"'
 
 
 def _values(trace: Any) -> tuple[list[Any], list[Any]]:
@@ -367,9 +415,7 @@ def _traces(
             outline = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
             yield f'<polygon points="{outline}" fill="{colour}" fill-opacity="0.15"/>'
         elif "lines" in mode:
-            dash = ""
-            if (trace.line.dash or "solid") != "solid":
-                dash = ' stroke-dasharray="6 4"'
+            dash = _dashed(trace)
             line = "L".join(f"{a:.1f} {b:.1f}" for a, b in points)
             width = min(float(trace.line.width or 2), 3)
             if line:
@@ -446,8 +492,11 @@ def _bars(
         reached[name] = begin + float(size)
         ends = sorted((along.at(begin), along.at(begin + float(size))))
         middle = _place(ordinal, name)
-        broad = abs(ordinal.at(middle + 1) - ordinal.at(middle)) * 0.75 / beside[1]
-        side = ordinal.at(middle) + (beside[0] - (beside[1] - 1) / 2) * broad - broad / 2
+        step = ordinal.at(middle + 1) - ordinal.at(middle)
+        broad = abs(step) * 0.75 / beside[1]
+        # as plotly has them: the first trace is the first along the axis, whichever way that goes
+        shift = (beside[0] - (beside[1] - 1) / 2) * math.copysign(broad, step)
+        side = ordinal.at(middle) + shift - broad / 2
         fill = colour
         if each is not None:
             fill = each[row]

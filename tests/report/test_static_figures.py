@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import plotly.graph_objects as go
 import pytest
 
-from flopcast.report.static_figures import Drawing, picture
+from flopcast.report.static_figures import HEIGHT, LINE, WIDTH, Drawing, picture
 
 
 def _figure() -> go.Figure:
@@ -36,3 +37,47 @@ def test_an_exported_notebook_has_a_picture_of_a_figure() -> None:
     bundle = Drawing(_figure())._repr_mimebundle_()
     drawn = ElementTree.fromstring(bundle["image/svg+xml"])
     assert [*drawn.iter("{http://www.w3.org/2000/svg}circle")]
+
+
+def test_a_legend_names_every_trace_in_as_many_lines_as_it_takes() -> None:
+    names = [f"trace number {place}" for place in range(6)]
+    bars = [go.Bar(x=[1.0], y=["gemm"], orientation="h", name=name) for name in names]
+    drawn = picture(go.Figure(bars), "bars")
+    assert all(f">{name}<" in drawn for name in names)
+    _, top, _, height = map(int, re.findall(r'viewBox="(.*?)"', drawn)[0].split())
+    assert (top, height) == (-LINE, HEIGHT + LINE)
+    single = picture(go.Figure(bars[:1]), "bar")
+    assert f'viewBox="0 0 {WIDTH} {HEIGHT}"' in single
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_bars_beside_each_other_follow_the_way_of_their_axis(turned: bool) -> None:
+    bars = [
+        go.Bar(x=[1.0], y=["gemm"], orientation="h", marker={"color": colour})
+        for colour in ("#111111", "#222222")
+    ]
+    figure = go.Figure(bars)
+    if turned:
+        figure.update_yaxes(autorange="reversed")
+    first, second = (
+        float(
+            re.findall(rf'y="([\d.]+)"[^>]*fill="{colour}" fill-opacity', picture(figure, "bars"))[
+                0
+            ]
+        )
+        for colour in ("#111111", "#222222")
+    )
+    assert (first < second) == turned
+
+
+def test_dashes_tell_lines_of_one_colour_apart_in_the_legend_too() -> None:
+    lines = [
+        go.Scatter(
+            x=[0, 1], y=[0, 1], name=dash, mode="lines", line={"dash": dash, "color": "#111111"}
+        )
+        for dash in ("solid", "dash", "dot")
+    ]
+    drawn = picture(go.Figure(lines), "lines")
+    patterns = re.findall(r'stroke-dasharray="([\d ]+)"', drawn)
+    assert len(patterns) == 4
+    assert len(set(patterns)) == 2
