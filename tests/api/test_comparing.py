@@ -117,6 +117,19 @@ def test_what_cannot_be_compared_is_refused() -> None:
         fc.compare(3, Run({"OLS": ape}, rows))
 
 
+def test_a_page_of_two_runs_draws_the_differences_of_their_groups(
+    ols: fc.Run, additive: fc.Run
+) -> None:
+    compared = fc.compare(ols, additive)
+    parts = [part for section in compared.document().sections for part in section.parts]
+    drawn = [part.draw() for part in parts if isinstance(part, Figure)]
+    assert len(drawn) == len(compared.schemes)
+    for figure, scheme in zip(drawn, compared.schemes, strict=True):
+        differences = scheme.by_group["difference"].dropna().tolist()
+        assert [*figure.data[0].x] == differences[: len(figure.data[0].x)]
+        assert len(differences) >= len(figure.data[0].x) > 0
+
+
 def test_the_command_writes_a_page_and_says_the_same_as_json(
     ols: fc.Run, additive: fc.Run, tmp_path: Path
 ) -> None:
