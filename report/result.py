@@ -348,13 +348,17 @@ def also_saving(keyword: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def called(*args: Any, **given: Any) -> T:
             place = given.pop(keyword, None)
             saved.check((), {keyword: place})
+            overwrite = given.get("overwrite", False)
+            if place is not None:
+                with replacing(overwrite=overwrite):
+                    _check_place(Path(place), "")
             result = function(*args, **given)
             if place is not None:
                 save = getattr(result, f"save_{keyword}", None)
                 if save is None:
                     problem = f"is not written of {type(result).__name__}: leave it out"
                     raise ParameterError(keyword, problem)
-                save(place, overwrite=given.get("overwrite", False))
+                save(place, overwrite=overwrite)
             return result
 
         vars(called)["__signature__"] = stated.replace(parameters=parameters)
