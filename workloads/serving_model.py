@@ -1214,10 +1214,16 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 across=state.across,
             )
         missing = []
-        own = OWN if parts.about.get("own_from", len(runs)) < len(runs) else ()
-        for name in (*SETTING, *(dim.name for dim in FIGURES), *own):
+        for name in (*SETTING, *(dim.name for dim in FIGURES)):
             if name not in runs:
                 missing.append(name)
+        if parts.about.get("own_from", len(runs)) < len(runs):
+            missing += [
+                f"{name} of own runs: calibrate it anew" for name in OWN if name not in runs
+            ]
+            for time in TIMES:
+                if fits[time].published is None:
+                    missing.append(f"published_{time} of own runs: calibrate it anew")
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["tpot_ms"].spreads]))
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["ttft_ms"].spreads]))
         if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from flopcast.api.forecasting import calibrate
-from flopcast.errors import FlopcastError
+from flopcast.errors import DataError, FlopcastError
 from flopcast.operators.operators import complete
 from flopcast.workloads.serving import described
 from flopcast.workloads.serving_law import ENDS
@@ -252,3 +253,18 @@ def test_runs_with_prompts_on_other_gpus_are_such_runs(prior: str, tmp_path: Pat
     (tmp_path / "runs.csv").write_text(table)
     own = calibrate(tmp_path / "runs.csv", prior=prior)
     assert own.runs["apart"].tolist()[-2:] == ["yes", ""]
+
+
+@pytest.mark.parametrize("name", ["tpot_ms", "stock_ttft_ms", "published_tpot_ms"])
+def test_a_model_that_does_not_hold_what_was_measured_is_to_be_calibrated_anew(
+    small: ServingModel, tmp_path: Path, name: str
+) -> None:
+    own = small.calibrated(asked().assign(tpot_ms=20.0, ttft_ms=200.0))
+    if name in own.runs:
+        without = replace(own, runs=own.runs.drop(columns=name))
+    else:
+        fits = {time: replace(fit, published=None) for time, fit in own.fits.items()}
+        without = replace(own, fits=fits)
+    without.save(tmp_path / "own.parquet")
+    with pytest.raises(DataError, match=f"{name} of own runs: calibrate it anew"):
+        load(tmp_path / "own.parquet")
