@@ -23,7 +23,8 @@ from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers, texts
 from ..output import FILES, FORMATS, check_file, replacing, whole_file, write_table, write_text
 from ..readers.base import LINE
-from ..readers.files import plain_cells, read_plain_table
+from ..readers.files import head, plain_cells, read_plain_table, table_header
+from ..readers.reading import check_renames, why_none_is_left
 from ..remarks import Remark, remark
 from ..report.forecast import (
     MEASURED,
@@ -72,13 +73,13 @@ from .asked import (
     reading_of,
 )
 from .deployments import Deployments, deployments, gpus_of
+from .tables import Data, items, load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from ..report.document import Document
     from .runs import Run
-    from .tables import Data
 
 RunsGiven: TypeAlias = "str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run]"
 """A run or its folder, or several."""
@@ -515,11 +516,6 @@ def forecast(
         for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])
     ]
     if data is not None:
-        from .tables import (
-            items,
-            load_measurements,
-        )  # here: readers take long to import, and few forecasts need them
-
         keep = [*map(str, conditions(reading.pop("where", None)))]
         names = [gpu.name for gpu in gpus_of(fields.get("gpu") or ())]
         if names and all(isinstance(one, Path) for one in items(data)):
@@ -890,13 +886,6 @@ def _runs(
     cases: Data | Sequence[Data], rename: Assigned | None
 ) -> list[tuple[str, dict[str, Any]]] | None:
     """Return the runs of `calibrate`, each after its place; None for those of serving: no column is ``measured``."""
-    from ..readers.files import (
-        head,
-        table_header,
-    )  # here: readers take long to import, and few forecasts need them
-    from ..readers.reading import check_renames
-    from .tables import items
-
     given = items(cases, "cases")
     names = values.assigned("rename", rename)
     if not given:
@@ -937,10 +926,6 @@ def _served(
     Runs with drafted tokens are taken where all runs are such, else they are refused as those of
     other conditions are.
     """
-    from .tables import (
-        load_measurements,
-    )  # here: readers take long to import, and few forecasts need them
-
     loaded = load_measurements(cases, default=default, rename=rename, each=True, timed=False)
     runs = described(loaded.frame[loaded.frame["op"] == SERVING])[0]
     for device in dict.fromkeys(texts(runs, "device")):
@@ -1026,10 +1011,6 @@ def _near_the_forecast(
 
     Raises DataError: none is left.
     """
-    from ..readers.reading import (
-        why_none_is_left,
-    )  # here: readers take long to import, and few forecasts need them
-
     if len(runs):
         expected = model.served(runs)
         detail = np.full(len(runs), "", dtype=object)

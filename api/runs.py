@@ -333,7 +333,7 @@ class Run(Result):
         )
 
     @classmethod
-    def check_folder(cls, folder: Path) -> None:
+    def _check_folder(cls, folder: Path) -> None:
         """Refuse a folder that no run can be written to; called before the work, not after."""
         check_run_folder(folder)
 

@@ -149,7 +149,7 @@ class Result:
                 write_table(table, out, dumps(self.document().data, missing=True))
 
     @classmethod
-    def check_folder(cls, folder: Path) -> None:
+    def _check_folder(cls, folder: Path) -> None:
         """Refuse a folder that `save` cannot write to; called before the work, not after."""
         check_output(folder, cls.saved_as)
 
@@ -313,7 +313,7 @@ def _check_place(out: Path, kinds: str) -> None:
         if kind.__name__ not in kinds.split(" | "):
             continue
         try:
-            kind.check_folder(out)
+            kind._check_folder(out)
         except FlopcastError as error:
             refused = error
         else:
