@@ -301,8 +301,26 @@ def check_folder(out: Path) -> None:
 
 _OF_FILES: Final = (
     *PREDICTION_FORMATS,
-    *(".db", ".feather", ".gz", ".htm", ".log", ".md", ".npz", ".pdf", ".png", ".py", ".sh"),
-    *(".sqlite", ".svg", ".toml", ".tsv", ".txt", ".xls", ".yaml", ".yml", ".zip"),
+    ".db",
+    ".feather",
+    ".gz",
+    ".htm",
+    ".log",
+    ".md",
+    ".npz",
+    ".pdf",
+    ".png",
+    ".py",
+    ".sh",
+    ".sqlite",
+    ".svg",
+    ".toml",
+    ".tsv",
+    ".txt",
+    ".xls",
+    ".yaml",
+    ".yml",
+    ".zip",
 )
 """Suffixes of files, which no new folder has: it may be called after a release, as in release-0.10."""
 

@@ -27,8 +27,17 @@ SOURCE = {
 """What the metadata of the file say."""
 SIZES = ["m", "n", "k"]
 COLUMNS = (
-    *("op", "family", *SIZES, "dtype_a", "dtype_b", "dtype_out", "scale_block"),
-    *("device", "duration_us", "tuned", "campaign"),
+    "op",
+    "family",
+    *SIZES,
+    "dtype_a",
+    "dtype_b",
+    "dtype_out",
+    "scale_block",
+    "device",
+    "duration_us",
+    "tuned",
+    "campaign",
 )
 
 

@@ -50,8 +50,18 @@ WEIGHTS: Final = {
 }
 """Formats of weights where a row does not say: by what the name of its model has; bf16 else."""
 SETTING: Final = [
-    *("device", "model", "engine", "engine_version", "dtype_b", "dtype_kv", "tp", "dp", "ep"),
-    *("input_len", "output_len", "concurrency"),
+    "device",
+    "model",
+    "engine",
+    "engine_version",
+    "dtype_b",
+    "dtype_kv",
+    "tp",
+    "dp",
+    "ep",
+    "input_len",
+    "output_len",
+    "concurrency",
 ]
 SAME: Final = {
     "DeepSeek-R1-0528": "deepseek-r1",
@@ -71,7 +81,15 @@ ROUTED: Final = {
 }
 """Engines under the name of what routes prompts and moves caches."""
 SAME_PLACE: Final = [
-    *("device", "model", "engine", "dtype_b", "tp", "dp", "ep", "input_len", "output_len"),
+    "device",
+    "model",
+    "engine",
+    "dtype_b",
+    "tp",
+    "dp",
+    "ep",
+    "input_len",
+    "output_len",
 ]
 IDLE: Final = 0.02
 """Logarithm of the ratio of time per token below which speculation did nothing: GLM-5 on MI325X, with

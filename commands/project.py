@@ -23,8 +23,16 @@ SAMPLES = 256  # of one trace; of ranks together a draw takes longer, and the AP
 _ALONE = "is of one trace alone, not of ranks replayed together"
 _ONE = "takes one trace and target at a time, got more"
 ONE_TRACE = (
-    *("comm_wait", "durations", "phases", "uncertainty", "sweep"),
-    *("power", "need", "fidelity", "advice", "best"),
+    "comm_wait",
+    "durations",
+    "phases",
+    "uncertainty",
+    "sweep",
+    "power",
+    "need",
+    "fidelity",
+    "advice",
+    "best",
 )
 """Options of one trace alone, not of ranks that are replayed together."""
 

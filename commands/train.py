@@ -24,7 +24,13 @@ from .derived import as_taken, with_options_of
 PLACE = 10
 PANELS = {
     "Which models run, and how one is chosen": (
-        *("suite", "models", "without", "features", "scheme", "select", "trees"),
+        "suite",
+        "models",
+        "without",
+        "features",
+        "scheme",
+        "select",
+        "trees",
     )
 }
 WITHOUT = ("data", "laws", "fits", "resume", "overwrite", "progress", "command")

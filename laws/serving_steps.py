@@ -185,16 +185,18 @@ def steps(
     ) = (
         as_numbers(frame, name)
         for name in (
-            *("parameters", "active_parameters", "routed_parameters", "attention_parameters"),
-            *(
-                "embedding_parameters",
-                "layers",
-                "width",
-                "routed_experts",
-                "visited_experts",
-                "cached_elements",
-            ),
-            *("cache_heads", "attention_width"),
+            "parameters",
+            "active_parameters",
+            "routed_parameters",
+            "attention_parameters",
+            "embedding_parameters",
+            "layers",
+            "width",
+            "routed_experts",
+            "visited_experts",
+            "cached_elements",
+            "cache_heads",
+            "attention_width",
         )
     )
     mixture = routed > 0

@@ -48,8 +48,15 @@ WORDS = (
     *DTYPE_COLUMNS,
 )
 _FIRST = (
-    *("op", "variant", "dtype_a", "dtype_b", "dtype_out", "scale_block"),
-    *("direction", "layout", "batch"),
+    "op",
+    "variant",
+    "dtype_a",
+    "dtype_b",
+    "dtype_out",
+    "scale_block",
+    "direction",
+    "layout",
+    "batch",
 )
 SUITES = ("small", "full", "fingrav")
 _BY_FAMILY = [(op.measured.family or name, name) for name, op in OPS.items() if op.measured]

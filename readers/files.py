@@ -650,8 +650,11 @@ def whole_parquet(source: pa.NativeFile | Path) -> pq.ParquetFile:
 
 
 _PLAIN_KINDS = (
-    *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating),
-    *(pa.types.is_string, pa.types.is_large_string),
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_string,
+    pa.types.is_large_string,
 )
 
 

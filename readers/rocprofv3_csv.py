@@ -583,8 +583,11 @@ class Run:
 
 
 _NUMBERS_OF_AGENTS = (
-    *("node_id", "logical_node_id", "logical_node_type_id"),
-    *("gfx_target_version", "cu_count"),
+    "node_id",
+    "logical_node_id",
+    "logical_node_type_id",
+    "gfx_target_version",
+    "cu_count",
 )
 
 

@@ -49,8 +49,14 @@ _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
 _LABEL: Final = re.compile(r"[A-Za-z][\w. /-]{0,60}")
 _LONGEST: Final = 200  # letters of a label
 _NUMBERS: Final = (
-    *("input_len", "output_len", "concurrency", "failed", "output_tokens_per_s"),
-    *("ttft_ms", "tpot_ms", "latency_ms"),
+    "input_len",
+    "output_len",
+    "concurrency",
+    "failed",
+    "output_tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "latency_ms",
 )
 _SERVERS: Final = vocabulary("inferencex_servers")
 """How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and

@@ -34,8 +34,16 @@ from .scaling_laws import (
 )
 
 _ALL: tuple[type[ScalingLaw], ...] = (
-    *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
-    *(Equations, Program, LearnedScaleModel),
+    Proportional,
+    Linear,
+    Power,
+    Logarithmic,
+    Amdahl,
+    Gustafson,
+    UniversalScalability,
+    Equations,
+    Program,
+    LearnedScaleModel,
 )
 # every law by its name, in the order of tables
 LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}

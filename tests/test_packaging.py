@@ -20,7 +20,7 @@ from flopcast import __version__
 ROOT = Path(__file__).parents[1]
 OTHER_FOLDERS = ("src", "tests", "benchmarks", "docs", "examples", "build", "dist", "runs")
 """Folders of the root that are no part of the package."""
-LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), "build", "dist", "runs")
+LEFT_BEHIND = (".*", "__pycache__", "*.egg-info", "build", "dist", "runs")
 DATA = {
     "__init__.pyi",
     "py.typed",

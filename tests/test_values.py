@@ -106,14 +106,37 @@ def test_repeats_name_what_there_is_once() -> None:
 
 
 COUNTS = (
-    *("batch", "input_len", "output_len", "num_prompts", "max_num_seqs", "max_batched_tokens"),
-    *("micro_batch", "global_batch", "seq_len", "recompute_layers", "interleave", "zero"),
-    *("gpus", "tp", "pp", "dp", "cp", "ep", "node_gpus", "concurrency"),
+    "batch",
+    "input_len",
+    "output_len",
+    "num_prompts",
+    "max_num_seqs",
+    "max_batched_tokens",
+    "micro_batch",
+    "global_batch",
+    "seq_len",
+    "recompute_layers",
+    "interleave",
+    "zero",
+    "gpus",
+    "tp",
+    "pp",
+    "dp",
+    "cp",
+    "ep",
+    "node_gpus",
+    "concurrency",
 )
 NAMES = ("dtype", "kv_dtype", "release", "engine", "recompute", "schedule", "optimizer", "gpu")
 SPREADS = (
-    *("product", "panel_share", "machine"),
-    *("stream", "reached", "scaling", "peak_share", "kernel_share"),
+    "product",
+    "panel_share",
+    "machine",
+    "stream",
+    "reached",
+    "scaling",
+    "peak_share",
+    "kernel_share",
 )
 LISTED = {
     **dict.fromkeys(COUNTS, ("1:8", "8:")),

@@ -56,15 +56,13 @@ from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
 BASES = KNOWN, NEW_SETTING, NEW_COMBINATION, NEW_MODEL, NEW_GPU, NEW_ENGINE, NEW_VENDOR = (
-    *(
-        "known setting",
-        "new setting",
-        "new combination",
-        "new model",
-        "new GPU",
-        "new engine",
-        "new vendor",
-    ),
+    "known setting",
+    "new setting",
+    "new combination",
+    "new model",
+    "new GPU",
+    "new engine",
+    "new vendor",
 )
 """What an answer rests on, the surest first: the configuration was measured, with prompts and
 answers so long; its model, format of weights, GPU and engine were, cut otherwise or with others;
@@ -82,24 +80,21 @@ is at least that of runs after those learnt from."""
 TWO_RUNS: Final = "two runs"
 """The same where two runs of the setting are measured, with the fewest and the most requests under way."""
 TERMS: Final = (
-    *(
-        "all",
-        "shares",
-        "shares of engine",
-        "shares of architecture",
-        "setting",
-        "setting of engine",
-    ),
-    *(
-        "model",
-        "configuration",
-        "requests of configuration",
-        "release",
-        "client",
-        "model of engine",
-        "GPU of engine",
-    ),
-    *("run", "requests of model"),
+    "all",
+    "shares",
+    "shares of engine",
+    "shares of architecture",
+    "setting",
+    "setting of engine",
+    "model",
+    "configuration",
+    "requests of configuration",
+    "release",
+    "client",
+    "model of engine",
+    "GPU of engine",
+    "run",
+    "requests of model",
 )
 """Of the covariance; each has an amplitude."""
 OWN_RELEASE: Final = "own"
@@ -130,20 +125,26 @@ LENGTHS: Final = (
     "own requests",
 )  # each has a length, in octaves
 SETTING: Final = (
-    *(
-        "device",
-        "model",
-        "engine",
-        "engine_version",
-        "client",
-        "dtype_a",
-        "dtype_b",
-        "dtype_kv",
-        "apart",
-        "group",
-    ),
-    *("tp", "pp", "dp", "ep", "input_len", "output_len", "concurrency"),
-    *("running_limit", "memory_percent", "receive_interval"),
+    "device",
+    "model",
+    "engine",
+    "engine_version",
+    "client",
+    "dtype_a",
+    "dtype_b",
+    "dtype_kv",
+    "apart",
+    "group",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "input_len",
+    "output_len",
+    "concurrency",
+    "running_limit",
+    "memory_percent",
+    "receive_interval",
 )
 """Columns of the file beside the figures of the models and the weights."""
 OWN: Final = tuple(

@@ -36,8 +36,12 @@ def test_what_is_wrong_with_a_page_is_found(tab: Tab, tmp_path: Path) -> None:
     tab.shown_as()
     tab.open(tmp_path / "bad.html")
     assert [fault.split(":")[0] for fault in tab.run(AUDIT)] == [
-        *("contrast 2.85 of h1.", "contrast 4.48 of p."),
-        *("no name", "out of the keyboard's reach", "no heads", "no heads of rows"),
+        "contrast 2.85 of h1.",
+        "contrast 4.48 of p.",
+        "no name",
+        "out of the keyboard's reach",
+        "no heads",
+        "no heads of rows",
     ]
     assert tab.requests == ["https://example.invalid/x.png"]
     assert tab.errors

@@ -125,8 +125,16 @@ def test_defaults_may_be_constants_of_the_module() -> None:
 
 def test_how_data_are_read_is_declared_once_for_all_functions() -> None:
     for name in (
-        *("train", "check", "validate", "curve", "compare", "advise", "counters"),
-        *("predict", "explain", "forecast"),
+        "train",
+        "check",
+        "validate",
+        "curve",
+        "compare",
+        "advise",
+        "counters",
+        "predict",
+        "explain",
+        "forecast",
     ):
         stated = {one.name: one for one in declared(name).keywords}
         fields = Reading.__annotations__.keys() | ({"keep"} & stated.keys())

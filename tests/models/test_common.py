@@ -86,14 +86,12 @@ ALL: dict[str, Any] = {
 }
 VARIANTS = {
     *(name for name in STEPWISE if name.endswith("BIC")),
-    *(
-        "NNLS/RFECV",
-        "Lasso/NNLS",
-        "ElasticNet/NNLS",
-        "ElasticNet/searched",
-        "RelativeError(NNLS)",
-        "LogTarget/smearing",
-    ),
+    "NNLS/RFECV",
+    "Lasso/NNLS",
+    "ElasticNet/NNLS",
+    "ElasticNet/searched",
+    "RelativeError(NNLS)",
+    "LogTarget/smearing",
     "PrecisionTransfer",  # a Transfer
     "Pooled",  # a GeometricStack
 }

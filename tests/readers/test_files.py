@@ -169,7 +169,12 @@ def test_what_is_not_text_has_no_header() -> None:
 
 def test_the_order_of_numbers() -> None:
     assert sorted(["pass_10", "pass_2", "", "12", "9", "x\u0663"], key=by_number) == [
-        *("", "9", "12", "pass_2", "pass_10", "x\u0663"),
+        "",
+        "9",
+        "12",
+        "pass_2",
+        "pass_10",
+        "x\u0663",
     ]
 
 

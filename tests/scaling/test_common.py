@@ -18,8 +18,16 @@ every = pytest.mark.parametrize("name", LAWS)
 
 def test_the_names_are_stable() -> None:
     assert list(LAWS) == [
-        *("proportional", "linear", "power law", "logarithmic", "Amdahl", "Gustafson", "USL"),
-        *("scale model (equations)", "scale model (program)", "scale model (learned)"),
+        "proportional",
+        "linear",
+        "power law",
+        "logarithmic",
+        "Amdahl",
+        "Gustafson",
+        "USL",
+        "scale model (equations)",
+        "scale model (program)",
+        "scale model (learned)",
     ]
     assert [law.name for law in every_law()] == list(LAWS)
     assert all(law.training == [GR] for law in every_law([GR]))

@@ -95,7 +95,7 @@ def test_the_published_benchmarks() -> None:
         name
         for (scenario, name), one in found.items()
         if scenario == "weak" and one.growth == "linear"
-    } == {*("bp", "btree", "as", "va")}
+    } == {"bp", "btree", "as", "va"}
     assert found["strong", "res50"].p_value == pytest.approx(0.0021, abs=5e-5)
     assert [(cliff.before, cliff.after) for cliff in found["strong", "dct"].cliffs] == [(64, 128)]
 
