@@ -72,6 +72,7 @@ _WRITTEN: Final = (
 """Columns that mark a CSV of flopcast; `_csv_is_marked` has its other marks."""
 _MISS_RATES: Final = ("benchmark", "size", "performance", "mpki", "unit")
 _HEADERS: Final = (
+    # left out
     (
         "reason",
         "source",
@@ -83,9 +84,10 @@ _HEADERS: Final = (
         "duration_us",
         "median_us",
         "limit_us",
-    ),  # left out
+    ),
     ("benchmark", "size", "unit", "ipc", "mpki", "f_mem"),  # kernels counted at several sizes
     _MISS_RATES,
+    # durations of passes
     (
         "rank",
         "device_number",
@@ -97,7 +99,7 @@ _HEADERS: Final = (
         "duration_us",
         "source",
         "spread_us",
-    ),  # durations of passes
+    ),
 )
 """Whole headers of the CSVs that flopcast wrote whose columns, in another order, may be those of the user's table."""
 
@@ -672,9 +674,8 @@ def dumps(
     """
 
     def plain(item: Any, path: str) -> Any:
-        if hasattr(item, "dtype") and hasattr(
-            item, "tolist"
-        ):  # of NumPy, which need not be imported to ask
+        # of NumPy, which need not be imported to ask
+        if hasattr(item, "dtype") and hasattr(item, "tolist"):
             item = item.tolist()
         if item is None or isinstance(item, bool | int | str):
             return item

@@ -181,10 +181,8 @@ class Forecasts(Result):
             There are several settings, or it is no graph; the folder holds other files, or files
             that flopcast did not write and ``overwrite`` is not set, or cannot be written.
         """
-        from ..projection.chakra_export import (
-            SPREAD,
-            write_chakra,
-        )  # here: few forecasts are written so
+        # here: few forecasts are written so
+        from ..projection.chakra_export import SPREAD, write_chakra
 
         if len(self.answers) == 1:
             setting = self.answers[0].setting

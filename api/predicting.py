@@ -710,9 +710,8 @@ def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Yield the result of a task for each item, in order, computed by `THREADS` threads and no more than that ahead."""
     waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(
-        THREADS
-    ) as pool:  # trees are walked and arrays computed outside Python's lock
+    # trees are walked and arrays computed outside Python's lock
+    with ThreadPoolExecutor(THREADS) as pool:
         for item in items:
             waiting.append(pool.submit(task, item))
             if len(waiting) > THREADS:

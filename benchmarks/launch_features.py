@@ -97,9 +97,8 @@ def launched(paths: Sequence[Path]) -> pd.DataFrame:
             launch["occupancy"] = occupancy(launch, UNITS[device], find(device).wavefront or 64)
         code = pd.Series(call_codes(table), table.index)
         order = table.assign(call=code).sort_values("duration_ns", ascending=False, kind="stable")
-        launch[~table.index.isin(order.drop_duplicates("call").index)] = (
-            np.nan
-        )  # of a call the longest kernel's
+        # of a call the longest kernel's
+        launch[~table.index.isin(order.drop_duplicates("call").index)] = np.nan
         table = pd.concat([table, launch.drop(columns="threads").add_prefix(OWN)], axis=1)
         measured = measurements(replace(trace, dispatches=table), label)
         measured = measured.drop(

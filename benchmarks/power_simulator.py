@@ -272,9 +272,8 @@ def _pairs(scenario: Scenario, run_start: np.ndarray, rng: np.random.Generator) 
     delay = scenario.read_us * np.exp(rng.normal(0, 0.5, len(issued)))
     sampled = issued + delay * rng.random(len(issued))
     bad = rng.random(len(issued)) < scenario.bad_pairs
-    cpu = issued + np.where(
-        bad, -rng.uniform(100, 1000, len(issued)), 0.0
-    )  # preempted after the CPU's clock was read
+    # preempted after the CPU's clock was read
+    cpu = issued + np.where(bad, -rng.uniform(100, 1000, len(issued)), 0.0)
     return pd.DataFrame(
         {
             "gpu_ns": _gpu_ns(scenario, sampled),

@@ -59,9 +59,8 @@ class Side:
     gpu: GPU
     timings: Timings
     algorithm: str
-    rings: Mapping[int, int] = field(
-        default_factory=dict
-    )  # of a mesh at untuned numbers of ranks (`Link.rings`)
+    # of a mesh at untuned numbers of ranks (`Link.rings`)
+    rings: Mapping[int, int] = field(default_factory=dict)
     fitted: dict[tuple[object, ...], Link] = field(default_factory=dict, compare=False)
     """Models of `fit_without`: a GPU is the host, then the target, and part of several pairs."""
 

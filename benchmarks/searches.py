@@ -307,9 +307,8 @@ def forests(X: np.ndarray, y: np.ndarray, trees: int) -> Iterator[Comparison]:
         for size in sizes:
             forest = RandomForestRegressor(size, max_features=1 / 3, oob_score=True, random_state=0)
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", UserWarning
-                )  # rows that every tree of a small forest has seen
+                # rows that every tree of a small forest has seen
+                warnings.simplefilter("ignore", UserWarning)
                 forest.fit(X, y)
             voted = forest.oob_prediction_ != 0
             errors.append(float(np.mean((forest.oob_prediction_ - y)[voted] ** 2)))

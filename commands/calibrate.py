@@ -41,10 +41,8 @@ def command(
     asked = as_taken("calibrate", given)
     opt.check_data(cases)
     opt.announce("fitting the constants", quiet=as_json)
-    from ..api.forecasting import (
-        CalibratedServing,
-        calibrate,
-    )  # here: what it imports takes seconds
+    # here: what it imports takes seconds
+    from ..api.forecasting import CalibratedServing, calibrate
     from ..errors import ParameterError
     from ..report.terminal import show
 

@@ -39,9 +39,8 @@ def command(
     check_tables({"out": out, "removed": removed}, data)
     settings = as_taken("clean", given)
     opt.announce("reading the traces", quiet=as_json)
-    from ..api.cleaning import (
-        clean,
-    )  # here: what it imports takes seconds, and the options are checked before
+    # here: what it imports takes seconds, and the options are checked before
+    from ..api.cleaning import clean
     from ..report.cleaning import cleaning_document
     from ..report.terminal import show
 

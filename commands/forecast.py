@@ -202,9 +202,8 @@ def _answer(
     asked = as_taken("forecast", given)
     opt.check_data(given["data"])
     opt.announce("forecasting", quiet=as_json)
-    gc.set_threshold(
-        200_000, 20, 100
-    )  # neither what is imported nor answers by the thousand hold many circles
+    # neither what is imported nor answers by the thousand hold many circles
+    gc.set_threshold(200_000, 20, 100)
     from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
 
     answer = forecast(model, cases=cases, **asked)
@@ -224,9 +223,8 @@ def _answer(
         as_json=as_json,
         every=every,
     )
-    if isinstance(answer, Forecasts) and all(
-        one.setting is None for one in answer.answers
-    ):  # of a table: not one row could be understood
+    # of a table: not one row could be understood
+    if isinstance(answer, Forecasts) and all(one.setting is None for one in answer.answers):
         raise typer.Exit(2)
 
 

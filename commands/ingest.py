@@ -40,10 +40,8 @@ def command(
     settings = as_taken("ingest", given)
     opt.check_data(data)
     opt.announce("reading", quiet=as_json)
-    from ..api.ingesting import (
-        FILES,
-        ingest,
-    )  # here: what it imports takes time, and the options are checked before
+    # here: what it imports takes time, and the options are checked before
+    from ..api.ingesting import FILES, ingest
     from ..readers.parts import PARTS
     from ..report.formats import counted
     from ..report.terminal import show

@@ -57,9 +57,8 @@ def command(
     asked = as_taken("measure", given)
     check_file(out, READABLE, [shapes] if shapes else [])
     opt.check_data([shapes] if shapes else None)
-    from ..api.measuring import (
-        measure,
-    )  # here: what it imports takes seconds, and the options are checked before
+    # here: what it imports takes seconds, and the options are checked before
+    from ..api.measuring import measure
     from ..measuring.session import INTERRUPTED, LOST, provenance_path
     from ..report.measuring import resuming
     from ..report.terminal import show, shown_progress

@@ -351,9 +351,8 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         given = getattr(kwargs.get("context"), "params", {})
-        given.update(
-            (name, kwargs[name]) for name in given.keys() & kwargs.keys()
-        )  # typer 0.26 leaves paths as texts
+        # typer 0.26 leaves paths as texts
+        given.update((name, kwargs[name]) for name in given.keys() & kwargs.keys())
         force = bool(kwargs.pop("force", False))
         try:
             with warnings.catch_warnings():
@@ -406,9 +405,8 @@ class MemoryFirst(MetaPathFinder):
 
 def _add_force(command: Callable[..., None]) -> None:
     """Give a command the option ``--force`` if it writes something."""
-    signature = inspect.signature(
-        command, eval_str=True
-    )  # as typer does, which does not do it to what is set here
+    # as typer does, which does not do it to what is set here
+    signature = inspect.signature(command, eval_str=True)
     if signature.parameters.keys().isdisjoint(_WRITES):
         return
     force = inspect.Parameter(
@@ -484,9 +482,8 @@ def _spelt(parameter: str, command: Callable[..., Any]) -> str:
     )
     if any(isinstance(kind, ArgumentInfo) for kind in kinds):
         return parameter.upper()
-    named = [
-        name for kind in kinds for name in (kind.default, *(kind.param_decls or ()))
-    ]  # typer has the first there
+    # typer has the first there
+    named = [name for kind in kinds for name in (kind.default, *(kind.param_decls or ()))]
     said = [name for name in named if isinstance(name, str) and name.startswith("--")]
     return documented(said) or f"--{parameter.replace('_', '-')}"
 
@@ -599,9 +596,8 @@ def _is_killed_worker(error: Exception) -> bool:
     """Whether joblib lost one of its processes; who has not imported it cannot have lost one."""
     if "joblib" not in sys.modules:
         return False
-    from joblib.externals.loky.process_executor import (
-        TerminatedWorkerError,
-    )  # here: it takes a quarter of a second
+    # here: it takes a quarter of a second
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     return isinstance(error, TerminatedWorkerError)
 

@@ -48,9 +48,8 @@ def command(
     check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
     asked = as_taken("plan", given)
     opt.announce("reading the trace", quiet=as_json)
-    from ..api.profilers import (
-        plan,
-    )  # here: what it imports takes seconds, and the options are checked before
+    # here: what it imports takes seconds, and the options are checked before
+    from ..api.profilers import plan
     from ..report.terminal import show
 
     passes = plan(profiler, trace, **asked)

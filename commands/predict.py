@@ -57,12 +57,10 @@ def command(
     opt.check_data(read)
     opt.check_needed(need)
     opt.announce(f"loading {run}", quiet=as_json)
-    gc.set_threshold(
-        200_000, 20, 100
-    )  # neither what is imported nor remarks by the million hold many circles
-    from ..api.predicting import (
-        predict,
-    )  # here: what it imports takes seconds, and the options are checked before
+    # neither what is imported nor remarks by the million hold many circles
+    gc.set_threshold(200_000, 20, 100)
+    # here: what it imports takes seconds, and the options are checked before
+    from ..api.predicting import predict
     from ..report.predictions import predictions_document, to_json
     from ..report.terminal import print_json, show
 

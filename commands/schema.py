@@ -30,9 +30,8 @@ def command(
     """List the operators and the columns of their measurements, with units and an example row."""
     if template and (out is not None or as_json):
         raise ParameterError("template", "prints the table to fill in: leave out --out and --json")
-    with replacing(
-        overwrite=out is not None and out.is_file()
-    ):  # whether it is filled in is seen below
+    # whether it is filled in is seen below
+    with replacing(overwrite=out is not None and out.is_file()):
         check_file(out, READABLE)
     from ..api import tables  # here: what it imports takes time, and the options are checked before
     from ..operators.operators import canonical_op

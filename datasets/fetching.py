@@ -417,9 +417,8 @@ def _git(repository: Repository, folder: Path, *words: str, within: float | None
         try:
             _, errors_printed = git.communicate(timeout=within)
         except BaseException as error:
-            with suppress(
-                OSError
-            ):  # all of them: the program that speaks to the network would wait on
+            # all of them: the program that speaks to the network would wait on
+            with suppress(OSError):
                 os.killpg(git.pid, signal.SIGKILL) if os.name == "posix" else git.kill()
             if isinstance(error, subprocess.TimeoutExpired):
                 raise UnavailableError(

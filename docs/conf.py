@@ -36,10 +36,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["gallery/*.ipynb", "_templates"]
-suppress_warnings = [
-    "config.cache",
-    "ref.citation",
-]  # a function as a setting; sources that stand at the end of a text
+# a function as a setting; sources that stand at the end of a text
+suppress_warnings = ["config.cache", "ref.citation"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

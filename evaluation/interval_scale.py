@@ -316,9 +316,8 @@ def _learn(
             logs[test] = np.log(fitted._scale(Z[test]))
         logs = np.clip(logs, *np.quantile(logs, _LIMITS))
         for power in POWERS:
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # a scale may fail by any factor: then nothing is sure
+            # a scale may fail by any factor: then nothing is sure
+            with np.errstate(over="ignore", invalid="ignore"):
                 gains = plain - score(np.exp(power * logs))
                 mean = float(gains.mean())
                 sure = SURE * gains.std(ddof=1) / np.sqrt(len(plain))
@@ -430,9 +429,8 @@ def _columns(
     """
     p = np.asarray(predicted, dtype=np.float64)
     columns = np.empty((len(p), len(names) + 1))
-    for place, name in enumerate(
-        names
-    ):  # one after the other: a wide table is not held several times
+    # one after the other: a wide table is not held several times
+    for place, name in enumerate(names):
         if name.startswith(ON_DEVICE):
             if devices is None:
                 columns[:, place] = 0.0

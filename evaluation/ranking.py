@@ -282,9 +282,8 @@ def permutation_importance(
     rows = repeats * len(X)
     at_once = max(_ROWS_AT_ONCE // rows, 1)
     increase = {}
-    for first in range(
-        0, X.shape[1], at_once
-    ):  # many columns in one prediction: each has its price
+    # many columns in one prediction: each has its price
+    for first in range(0, X.shape[1], at_once):
         columns = range(first, min(first + at_once, X.shape[1]))
         shuffled = np.tile(values, (repeats * len(columns), 1))
         for block, column in enumerate(columns):

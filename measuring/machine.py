@@ -226,9 +226,8 @@ def output_of(
 
     Raises OSError, SubprocessError: it cannot be started, fails, or takes too long.
     """
-    with tempfile.TemporaryFile(
-        "w+", encoding="utf-8"
-    ) as printed:  # a pipe is full when nobody reads it
+    # a pipe is full when nobody reads it
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
         process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
         started = time.monotonic()
         try:

@@ -520,12 +520,8 @@ class _Probes:
         A train throttles that draws less than shorter ones by `power.profile.LEAST_FALL` and four
         standard errors.
         """
-        for part in (
-            0,
-            1 / 3,
-            2 / 3,
-            1,
-        ):  # power may rise before it falls: both ends alone could draw the same
+        # power may rise before it falls: both ends alone could draw the same
+        for part in (0, 1 / 3, 2 / 3, 1):
             self._end(round(self._shortest * (self._longest / self._shortest) ** part))
         if self._throttles(self._longest):
             return _bisected(self._throttles, self._shortest, self._longest)

@@ -660,7 +660,6 @@ def write_table(table: pd.DataFrame, provenance: Mapping[str, Any], out: Path) -
         output.write_table(
             pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance)
         )
-    with whole_file(
-        provenance_path(out)
-    ) as path:  # second: without a table it would count as another's
+    # second: without a table it would count as another's
+    with whole_file(provenance_path(out)) as path:
         path.write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")

@@ -38,9 +38,8 @@ from . import persistence
 
 PROBES = 20  # most probe rows a manifest holds
 TOLERANCE = 1e-9  # relative difference up to which a probe counts as reproduced
-AT_ONCE = (
-    2**13
-)  # rows predicted at a time: what a model keeps meanwhile takes a multiple of their features
+# rows predicted at a time: what a model keeps meanwhile takes a multiple of their features
+AT_ONCE = 2**13
 
 MODEL = "model"  # name of the model's folder in a run folder
 MANIFEST = "manifest.json"

@@ -758,10 +758,8 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
     sides = []
     calls = []
     sums = []
-    for (
-        label,
-        trace,
-    ) in traces:  # of steps where both traces have some; of the GPU with the longest time
+    # of steps where both traces have some; of the GPU with the longest time
+    for label, trace in traces:
         rows = trace.dispatches
         gpus = _gpus(rows[rows["step"].notna()] if per_step else rows)
         if not gpus:

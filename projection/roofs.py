@@ -294,10 +294,8 @@ def energy_of(
         share = judged.copy()
         sigma = np.full(len(rows), SPREAD)
         stated_rows = np.zeros(len(rows), dtype=bool)
-        for board in (
-            *(one for one in boards if one != gpu),
-            gpu,
-        ):  # the GPU's figures last: they hold
+        # the GPU's figures last: they hold
+        for board in (*(one for one in boards if one != gpu), gpu):
             for name in np.unique(classes):
                 watts_of = (power or {}).get((board.name, str(name)))
                 if watts_of:

@@ -178,9 +178,8 @@ class RawTable:
     # `_defect` and `_defect_detail` refuse a row for a reason of the format.
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     notes: Sequence[Note] = ()  # assumptions made and rows skipped
-    columns: Sequence[
-        str
-    ] = ()  # the file's column names, where the user may state units of them; else none
+    # the file's column names, where the user may state units of them; else none
+    columns: Sequence[str] = ()
     # the column with the duration and the unit in which it was read, where the user may state
     # another
     times: tuple[str, str] | None = None

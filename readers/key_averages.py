@@ -73,9 +73,8 @@ class KeyAveragesReader(Reader):
         for line, content in enumerate(words[head.end() :].splitlines()[1:], first):
             cells = dict(zip(names, _cells(content), strict=False))  # stacks and totals have fewer
             time = _TIME.fullmatch(cells.get(on_gpu, ""))
-            shaped = (
-                cells.get("Input Shapes", "[]") != "[]"
-            )  # kernels are not, whose time their operators have
+            # kernels are not, whose time their operators have
+            shaped = cells.get("Input Shapes", "[]") != "[]"
             if shaped and time and float(time[1]) > 0:
                 rows.append({LINE: line, **_row(cells, float(time[1]) * TIME_UNITS[time[2]])})
         notes = [

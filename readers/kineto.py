@@ -136,9 +136,8 @@ class Nesting:
         codes, levels = pd.factorize(np.array(names, dtype=object))
         path = np.zeros(len(operators), dtype=np.int64)
         texts = [""]
-        around = [
-            operators
-        ]  # the operators, those around them, those around these, until all are -1
+        # the operators, those around them, those around these, until all are -1
+        around = [operators]
         while (outer := self.parent[around[-1]]).max(initial=-1) >= 0:
             around.append(outer)
         for ancestor in reversed(around):
@@ -563,9 +562,8 @@ def _launched(document: Document, links: Links) -> pd.DataFrame:
         for time_ns in (annotations.start_ns, annotations.start_ns + annotations.duration_ns)
     )
     filled = np.flatnonzero(begin < end)
-    pieces = np.column_stack([begin, end])[
-        filled
-    ].ravel()  # reduceat: every other piece is between two ranges
+    # reduceat: every other piece is between two ranges
+    pieces = np.column_stack([begin, end])[filled].ravel()
     start_ns = gpu.start_ns[linked][order]
     end_ns = start_ns + gpu.duration_ns[linked][order]
     if filled.size:
@@ -777,9 +775,8 @@ _CATEGORIES = re.compile(
     rb'|cpu_instant_event|gpu_user_annotation|ac2g|fwdbwd|Operator|Runtime|Kernel|Memcpy|Memset)"'
 )
 _MANGLED = "_Z"
-_OF_ONNX = re.compile(
-    rb'"cat"\s*:\s*"(?:Node|Session|Api)"'
-)  # ONNX Runtime's, whose kernels are "Kernel" too
+# ONNX Runtime's, whose kernels are "Kernel" too
+_OF_ONNX = re.compile(rb'"cat"\s*:\s*"(?:Node|Session|Api)"')
 
 
 @register

@@ -100,10 +100,8 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark 
     try:
         name = find_gfx(gfx, cus).name
     except UnknownGPUError:
-        return (
-            f"{gfx}{count}",
-            None,
-        )  # `canonical_device` remarks on every name that the catalogue lacks
+        # `canonical_device` remarks on every name that the catalogue lacks
+        return (f"{gfx}{count}", None)
     same = [
         gpu.name
         for gpu in all_gpus()

@@ -41,15 +41,8 @@ _PRINTED: Final = re.compile(
     rb"=== OTF2-PRINT ===|(?m:^(?:ENTER|MPI_COLLECTIVE_BEGIN|PROGRAM_BEGIN) +[0-9]+ +[0-9]+ )"
 )
 _RECORD: Final = re.compile(r"([A-Z_]{4,40}) +([0-9]{1,19}) +([0-9]{1,19})(?:  ?(.*))?")
-_TYPE_BYTES: Final = (
-    8,
-    4,
-    1,
-    2,
-    8,
-    4,
-    1,
-)  # of SimGrid's numbers of types: double, int, char, short, long, float, byte
+# of SimGrid's numbers of types: double, int, char, short, long, float, byte
+_TYPE_BYTES: Final = (8, 4, 1, 2, 8, 4, 1)
 _TYPE_AT: Final = {
     "bcast": 2,
     "allreduce": 2,

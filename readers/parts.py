@@ -188,9 +188,8 @@ def read_dataset(
                 raise DataError(
                     f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}"
                 )
-            return reading.read(
-                find_files(places)[:1], options=options, where=where, is_part=True
-            )  # which says why
+            # which says why
+            return reading.read(find_files(places)[:1], options=options, where=where, is_part=True)
         repeats = spill.merged(options.each, options.keep)
     quoted = [totals.examples]
     also = reading.Account()

@@ -151,9 +151,8 @@ class Log:
     rows: list[dict[str, str | int]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=lambda: [Run()])
     _commanded: str = ""
-    _open: list[str] = field(
-        default_factory=list
-    )  # the values of the last row, as long as some are missing
+    # the values of the last row, as long as some are missing
+    _open: list[str] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
         """Take the next line: a comment that describes the run, values, or a command that the log repeats."""

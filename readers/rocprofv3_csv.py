@@ -78,9 +78,8 @@ class Content(Enum):
     )
     AGENTS = frozenset({"agent_type", "cu_count", "gfx_target_version"})
     API = frozenset({"domain", "function", "correlation_id", "start_timestamp", "end_timestamp"})
-    STATISTICS = frozenset(
-        {"name", "calls", "totaldurationns", "minns", "stddev"}
-    )  # rocprof v1 has no minns
+    # rocprof v1 has no minns
+    STATISTICS = frozenset({"name", "calls", "totaldurationns", "minns", "stddev"})
     ALLOCATIONS = frozenset({"kind", "operation", "allocation_size", "address"})
     SCRATCH = frozenset({"kind", "operation", "alloc_flags", "start_timestamp"})
     SAMPLES = frozenset({"sample_timestamp", "dispatch_id", "instruction"})

@@ -436,10 +436,8 @@ class SglangServeReader(Runs):
     """Results of SGLang's ``bench_serving``: a line for each run."""
 
     name = "SGLang bench_serving JSONL"
-    marks = (
-        b"backend",
-        b"sharegpt_output_len",
-    )  # what the server says of itself follows, and may be long
+    # what the server says of itself follows, and may be long
+    marks = (b"backend", b"sharegpt_output_len")
     taken = frozenset(vocabulary("keys")["sglang"])
 
     def columns(self, record: Record) -> Row:

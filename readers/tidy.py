@@ -84,9 +84,8 @@ _DURATION_WORDS = frozenset(
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
 _FIRST = 100  # cells of a column that mostly tell words from numbers
-_FORMAT = re.compile(
-    r"(?:d_?type|data_?type|precision)$"
-)  # ends of names of columns that hold number formats
+# ends of names of columns that hold number formats
+_FORMAT = re.compile(r"(?:d_?type|data_?type|precision)$")
 _LAST = re.compile(r"^(.+)_(mean|median|avg|average|min|max|std|var|p\d+)$", re.IGNORECASE)
 """Names of pandas' aggregated columns: duration_us_mean."""
 _CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")  # before the unit of rocprof's names: DurationNs
@@ -99,10 +98,8 @@ _ANOTHER = re.compile(
     r"|estimated|estimate|modell?ed|model|roofline|scaling|affine|tpot|ttft)(?:[_ ]|$)"
 )
 """Words in names of columns of other times than that of one call."""
-_TOKEN_TIMES = (
-    "ttft_ms",
-    "tpot_ms",
-)  # of runs of serving, in ms unless the user states another unit
+# of runs of serving, in ms unless the user states another unit
+_TOKEN_TIMES = ("ttft_ms", "tpot_ms")
 _THROUGHPUT = (
     "output_tokens_per_s"  # of runs of serving: with the requests under way it says their time
 )

@@ -237,9 +237,8 @@ def inliers(predictions: pd.DataFrame, cv: Metrics) -> go.Figure:
     named = [trace for trace in figure.data if trace.name in wanted]
     named.sort(key=lambda trace: np.mean(trace.y))
     names = []
-    for level, trace in zip(
-        np.linspace(20, 85, len(named)), named, strict=True
-    ):  # the lower a curve, the further right
+    # the lower a curve, the further right
+    for level, trace in zip(np.linspace(20, 85, len(named)), named, strict=True):
         at = int(np.argmax(np.asarray(trace.y) >= level))
         names.append(
             _named(

@@ -91,9 +91,8 @@ def _write(predictions: pd.DataFrame, path: Path) -> None:
             name: encodings[kind] for name, kind in kinds.items() if kind in encodings
         },
         use_dictionary=[name for name, kind in kinds.items() if kind not in encodings],
-        row_group_size=max(
-            len(predictions), 1
-        ),  # each has a separate dictionary: ten took three times as long
+        # each has a separate dictionary: ten took three times as long
+        row_group_size=max(len(predictions), 1),
     )
 
 

@@ -178,9 +178,8 @@ def prediction_table(result: SizePredictions) -> Table:
     body: list[Row] = []
     lead = leading(result)
     for one in result.benchmarks:
-        laws = sorted(
-            one.laws, key=lambda law: law.law != lead
-        )  # that of the headline is never cut
+        # that of the headline is never cut
+        laws = sorted(one.laws, key=lambda law: law.law != lead)
         measured = [one.curve.measured_at(target) for target in result.targets]
         facts = []
         for time in measured:

@@ -912,9 +912,8 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
     for entry in ranking:
         value = entry.get("value")
         of_test = entry.get("significant") is not None
-        if value or (
-            value == 0 and of_test
-        ):  # what adds nothing is left out, a p-value of 0 is not
+        # what adds nothing is left out, a p-value of 0 is not
+        if value or (value == 0 and of_test):
             measures.setdefault(str(entry["measure"]), []).append(entry)
     heads = (
         Column("#", "number"),

@@ -23,9 +23,8 @@ if TYPE_CHECKING:  # the process that hands out the tests runs none, and imports
 ROOT = Path(__file__).parents[1]
 MANY_RUNS = 1000
 
-os.environ.setdefault(
-    "LOKY_MAX_CPU_COUNT", "1"
-)  # there is a worker a core: "all cores" in a test are its own one
+# there is a worker a core: "all cores" in a test are its own one
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 # Neither a deadline nor `too_slow`: how long an example takes decides nothing.
 settings.register_profile(
     "repeatable",
@@ -159,11 +158,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             or "shared_data" in getattr(item, "fixturenames", ())
         ):
             item.add_marker("no_cover")
-    read_once = {
-        "miopen_data",
-        "aiter_data",
-        "kineto",
-    }  # by one process, which begins with their tests
+    # by one process, which begins with their tests
+    read_once = {"miopen_data", "aiter_data", "kineto"}
     items.sort(key=lambda item: not read_once & set(getattr(item, "fixturenames", ())))
 
 

@@ -177,12 +177,10 @@ def test_a_toy_of_each_kind_is_found(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert {"Median", "OLS", "toy law"} <= set(
-        found["models"]
-    )  # models of the suite, and a law that is a baseline
-    assert found["law"][0] == pytest.approx(
-        2 * 3 * 4 * 1000 * 64 / 10_000e9 * 1e6
-    )  # two inputs and a result of fp32
+    # models of the suite, and a law that is a baseline
+    assert {"Median", "OLS", "toy law"} <= set(found["models"])
+    # two inputs and a result of fp32
+    assert found["law"][0] == pytest.approx(2 * 3 * 4 * 1000 * 64 / 10_000e9 * 1e6)
     assert found["release"] == 40
     assert found["command"]
     assert found["called"] == ["scan", 4, 6, 2]

@@ -59,9 +59,8 @@ def one_training() -> Iterator[None]:
         hurry(patch)
         for module, name in ((training, "train"), (validating, "validate")):
             remembered = once(getattr(module, name))
-            patch.setattr(
-                flopcast, name, remembered
-            )  # first: its name is looked up in the module, and put back after
+            # first: its name is looked up in the module, and put back after
+            patch.setattr(flopcast, name, remembered)
             patch.setattr(module, name, remembered)
         yield
 

@@ -90,9 +90,8 @@ def test_the_pages_that_are_made_from_the_package_name_all_of_it(
 def test_the_models_of_the_suite_are_explained_by_name() -> None:
     data = Columnar({"host_us": "additive"}, (), n_rows=100, host=True, unpaired=True)
     text = (ROOT / "docs" / "methods" / "models.rst").read_text(encoding="utf-8")
-    names = [
-        model.name for model in suite("default", data) if "ward/" not in model.name
-    ]  # Forward, Backward
+    # Forward, Backward
+    names = [model.name for model in suite("default", data) if "ward/" not in model.name]
     assert not [name for name in names if name not in text]
 
 

@@ -99,9 +99,8 @@ def test_train_predict_and_validate_from_host_to_target(
     trained, folder = train(metric, **DEVICES)
     rows = baselines(trained)
     assert list(rows) == [*LAWS[metric], "constant ratio", "affine"]
-    assert (
-        rows[LAWS[metric][0]]["e_out"] < 4
-    )  # the law is the truth but for noise of 2 % on both sides
+    # the law is the truth but for noise of 2 % on both sides
+    assert rows[LAWS[metric][0]]["e_out"] < 4
     assert trained.metrics["data"]["n"] == 48
     assert (
         label(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
@@ -131,9 +130,8 @@ def test_train_predict_and_validate_from_host_to_target(
     assert law.ratio == pytest.approx(RATIO[metric])
     assert law.evidence is not None
     assert (law.evidence.slope is None) == (metric == "power_w")
-    assert result.classes[0].efficiency.host_flops == pytest.approx(
-        0.5
-    )  # of the time, whatever the metric
+    # of the time, whatever the metric
+    assert result.classes[0].efficiency.host_flops == pytest.approx(0.5)
     result.save(tmp_path / "validation")
     page = (tmp_path / "validation" / "validation.html").read_text(encoding="utf-8")
     symbol = {"energy_j": "E", "power_w": "P"}[metric]

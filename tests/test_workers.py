@@ -174,9 +174,8 @@ def test_what_tasks_share_may_be_of_any_type(cluster: Running) -> None:
 def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from distributed import (
-        Future,
-    )  # here: to import it takes a second in each process that collects tests
+    # here: to import it takes a second in each process that collects tests
+    from distributed import Future
 
     fetched, lost = Future.result, list[Future]()
 
@@ -215,10 +214,8 @@ def test_a_task_that_ends_its_workers_is_one_error(cluster: Running) -> None:
         finally:
             allow(3)
         assert type(caught.value.__cause__).__name__ == "KilledWorker"
-        assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [
-            6,
-            7,
-        ]  # the others go on
+        # the others go on
+        assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]
 
 
 @pytest.mark.parametrize("lost", ["Future.result", "Client.scatter"])

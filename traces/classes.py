@@ -39,12 +39,8 @@ KERNEL_CLASS = "kernel_class"
 OP_CLASS = "op_class"
 COMPUTE = "compute"
 COLLECTIVE = "collective"
-_CASE = (
-    "kind",
-    "name",
-    "op_name",
-    "op_stack",
-)  # columns that decide, besides whether there is a collective
+# columns that decide, besides whether there is a collective
+_CASE = ("kind", "name", "op_name", "op_stack")
 _DECORATION = re.compile(r"^void |(?<!\.kd)(?: \[clone [^\[\]]*\]|\.kd)++$")
 """What HIP and its profilers put around a kernel's name."""
 

@@ -273,9 +273,8 @@ class Trace:
     # what the reader itself noticed (a spoiled column, a link that is missing); `quality` adds what
     # the table shows
     findings: Sequence[Finding] = ()
-    notes: Sequence[
-        Remark
-    ] = ()  # assumptions made; a value `file` names the file a remark is about
+    # assumptions made; a value `file` names the file a remark is about
+    notes: Sequence[Remark] = ()
     # what the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for
     calls: pd.DataFrame = field(default_factory=empty_calls)
     # the user's annotations (`ranges`); empty where there are none or they were not asked for

@@ -119,9 +119,8 @@ def _room_ns(table: pd.DataFrame) -> IntArray:
     for queue in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(queues)) + 1):
         if len(queue) < 2:
             continue
-        first_end_ns = np.minimum.accumulate(end_ns[queue][::-1])[
-            ::-1
-        ]  # of each and all that start later
+        # of each and all that start later
+        first_end_ns = np.minimum.accumulate(end_ns[queue][::-1])[::-1]
         has_later = queue[after_launch[queue] <= queue[-1]]
         later = after_launch[has_later]
         covers = end_ns[has_later] > first_end_ns[later - queue[0]] + JITTER_NS

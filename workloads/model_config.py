@@ -447,9 +447,8 @@ class _Config:
                 ):
                     value = value[0]  # a value per layer, the same in all of them
                 return check(self.title, key, value, least=0)
-        if not any(
-            key in fields for key in keys
-        ):  # null means something else than the default of the class
+        # null means something else than the default of the class
+        if not any(key in fields for key in keys):
             for key in keys:
                 usual = fields.usual.get(key)
                 if usual is None or (key in _SIZES and not self.nested):
@@ -776,9 +775,8 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
             raise config.refuse("layer_types", kind)
     if beside:
         recurrent.append(_mamba2(config, layers))
-    if not recurrent and any(
-        config.fields.get(key) for key in _KINDS
-    ):  # sizes of mixers that no layer has
+    # sizes of mixers that no layer has
+    if not recurrent and any(config.fields.get(key) for key in _KINDS):
         config.fields.asked |= {key for key in config.fields if str(key).startswith(_OF_STATES)}
     return (*full, *near), tuple(recurrent)
 

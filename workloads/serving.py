@@ -74,9 +74,8 @@ def figures(model: Architecture) -> dict[str, float]:
 def _figures_of(name: str) -> dict[str, float] | str:
     """Return the figures of a model by its name, or why there are none."""
     why = ""
-    for word in dict.fromkeys(
-        (name, name.rstrip("/").rpartition("/")[2])
-    ):  # of a path of the server, the last part
+    # of a path of the server, the last part
+    for word in dict.fromkeys((name, name.rstrip("/").rpartition("/")[2])):
         try:
             return figures(find(word))
         except DataError as error:

@@ -116,14 +116,8 @@ CONDITIONS: Final = (
     "receive_interval",
 )
 """What runs of one setting may differ in: then they are no repeats of each other."""
-LENGTHS: Final = (
-    "requests",
-    "cut",
-    "model",
-    "work",
-    "GPU",
-    "own requests",
-)  # each has a length, in octaves
+# each has a length, in octaves
+LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")
 SETTING: Final = (
     "device",
     "model",
@@ -161,9 +155,8 @@ FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 MOST_DRAWN: Final[Mapping[str, float]] = {"tpot_ms": 4.0, "ttft_ms": 6.0}
 """Logarithms that the process may add to the law; of the runs learnt from it adds a quarter at most."""
-_among = partial(
-    np.isin, kind="sort"
-)  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
+# the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
+_among = partial(np.isin, kind="sort")
 BEYOND: Final[Mapping[str, Mapping[str, float]]] = {
     "concurrency": {"tpot_ms": 0.2, "ttft_ms": 0.4},
     "input_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
@@ -265,9 +258,8 @@ class Served:
     # joined by " and ", or `TWO_RUNS`. A first token is as wide as what itself rests on, which may
     # be less.
     basis: tuple[str, ...] = ()
-    from_runs: tuple[
-        bool, ...
-    ] = ()  # whether an own run was cut so over the GPUs, with whatever lengths
+    # whether an own run was cut so over the GPUs, with whatever lengths
+    from_runs: tuple[bool, ...] = ()
     # mean of what the logarithm of a stock engine is on top, 0 of tuned ones and those of own runs,
     # and whether either was asked; shape (n_settings,)
     ttft_longer: FloatArray | float = 0.0
@@ -739,9 +731,8 @@ class ServingModel:
         repeated = self._repeated(near, time)
         rests, with_runs = rests.repeated(repeated), with_runs.repeated(repeated)
         with_runs = with_runs.beyond(time, of_setting, held_up)
-        return with_runs.unless(
-            rests, rests.spread < with_runs.spread
-        )  # far beyond own runs it is as sure as without
+        # far beyond own runs it is as sure as without
+        return with_runs.unless(rests, rests.spread < with_runs.spread)
 
     def _repeated(self, near: FloatArray, time: str) -> FloatArray:
         """Return the deviation that repeats of the user's settings near each setting had, shape (n,)."""
@@ -1836,16 +1827,14 @@ def bases(
         [lacking[one] for one in (NEW_VENDOR, NEW_ENGINE, NEW_GPU, NEW_MODEL)], axis=0
     )
     unnamed = (asked["release"] == 0) | ~_among(asked["release"], trained["release"])
-    pairs, measured = (
-        one["configuration"] + one["release"] for one in (asked, trained)
-    )  # hashes add up to one of both
+    # hashes add up to one of both
+    pairs, measured = (one["configuration"] + one["release"] for one in (asked, trained))
     unnamed |= ~_among(pairs, measured)
     bases_of = []
     for place in range(len(asked["vendor"])):
         new = tuple(basis for basis, mask in lacking.items() if mask[place])
-        new = (new[:-1] if len(new) > 1 else new) or (
-            KNOWN,
-        )  # the lengths are new with any of them
+        # the lengths are new with any of them
+        new = (new[:-1] if len(new) > 1 else new) or (KNOWN,)
         bases_of.append((*new, NEW_RELEASE) if unnamed[place] else new)
     return bases_of
 

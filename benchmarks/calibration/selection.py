@@ -27,10 +27,8 @@ GROUPS: Final[dict[str, IntArray]] = {
 }
 """Rows of each group: a fifth of the unequal ones are nineteen times the size of the others."""
 MODELS: Final = 20
-_SHIFT, _NOISE = (
-    0.06,
-    0.03,
-)  # standard deviations of a group's and of a row's logarithm of predicted over observed
+# standard deviations of a group's and of a row's logarithm of predicted over observed
+_SHIFT, _NOISE = (0.06, 0.03)
 _NORMAL: Final = np.random.default_rng(1).normal(size=(2, 100_000))
 
 

@@ -272,10 +272,8 @@ _NAMED = {
         name: (VectorWork(1), _one_operand)
         for name in ("addu", "mulu", "divu", "powu", "relu", "tanh")
     },
-    "gelu": (
-        VectorWork(5),
-        _one_operand,
-    ),  # x/2 (1 + erf(x/sqrt 2)): two products, erf, add, product
+    # x/2 (1 + erf(x/sqrt 2)): two products, erf, add, product
+    "gelu": (VectorWork(5), _one_operand),
 }
 _OPERANDS = (
     Dim("inputs", "how many operands", 2),

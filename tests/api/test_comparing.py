@@ -168,9 +168,8 @@ def test_two_tables_are_compared_on_the_problems_that_both_hold(tmp_path: Path) 
     first, second = tmp_path / "spring.csv", tmp_path / "autumn.csv"
     measured(1.0).to_csv(first, index=False)
     slower = measured(1.2, groups=7, seed=1)
-    again = slower.head(8).assign(
-        kernel="slow", duration_us=9000.0
-    )  # the fastest kernel of a problem counts
+    # the fastest kernel of a problem counts
+    again = slower.head(8).assign(kernel="slow", duration_us=9000.0)
     pd.concat([slower, again]).to_csv(second, index=False)
     found = fc.compare(first, second)
     (row,) = found.table.to_dict("records")
@@ -362,9 +361,8 @@ def test_a_corrected_run_errs_alike_but_for_the_correction(ols: fc.Run, tmp_path
 
 def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path: Path) -> None:
     data = fc.read(where={"m": (None, 64), "n": (None, 2048)})
-    found = [
-        fc.predict(ols, data, interval=level) for level in (0.9, 0.8)
-    ]  # at two levels the same prediction
+    # at two levels the same prediction
+    found = [fc.predict(ols, data, interval=level) for level in (0.9, 0.8)]
     assert fc.compare(*found).table["ratio_lower"].tolist() == pytest.approx(
         [1] * (1 + len(found[0].frame))
     )

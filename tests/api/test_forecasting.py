@@ -59,9 +59,8 @@ def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     batch, pareto = grid.plot_batch(), grid.plot_pareto()
     assert batch is not None
     assert pareto is not None
-    assert (
-        len(batch.data) == 6
-    )  # a line, its band and its throughput for each of two ways of cutting
+    # a line, its band and its throughput for each of two ways of cutting
+    assert len(batch.data) == 6
     assert "llama-3.1-405b" in grid._repr_html_()
     assert grid.plot_batch("input_len") is None
     shown = (tmp_path / "out" / "forecast.html").read_text()
@@ -202,9 +201,8 @@ def test_a_result_is_saved_where_the_function_is_told(
 def test_runs_in_several_files_are_those_of_one(measured: pd.DataFrame, tmp_path: Path) -> None:
     whole, first, second = (tmp_path / f"{name}.csv" for name in ("whole", "first", "second"))
     measured.to_csv(whole, index=False)
-    measured[:1].drop(columns="gpus").assign(tp=8).to_csv(
-        first, index=False
-    )  # 8 GPUs as well, in another column
+    # 8 GPUs as well, in another column
+    measured[:1].drop(columns="gpus").assign(tp=8).to_csv(first, index=False)
     measured[1:].rename(columns={"measured": "seconds"}).to_csv(second, index=False)
     told = []
     for files in ([whole], [first, second, "--rename", "seconds=measured"]):

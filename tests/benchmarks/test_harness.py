@@ -103,9 +103,8 @@ def test_the_smallest_configuration_runs_through(
     monkeypatch.setattr(
         "flopcast.benchmarks.predicting.train", lambda rows, **asked: train(rows, **asked | FEW)
     )
-    monkeypatch.setattr(
-        harness, "_peak_mb", lambda call: 1.0
-    )  # traced, each call takes several times as long
+    # traced, each call takes several times as long
+    monkeypatch.setattr(harness, "_peak_mb", lambda call: 1.0)
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len({row["task"] for row in rows}) == 17

@@ -34,9 +34,8 @@ def products(folder: Path, few: float, many: float) -> None:
 def test_kernels_are_held_against_those_of_other_engines_and_of_amd(tmp_path: Path) -> None:
     products(tmp_path / "data" / "h100_sxm" / "gemm" / "vllm" / "0.24.0", 0.8, 0.5)
     products(tmp_path / "data" / "h100_sxm" / "gemm" / "sglang" / "0.5.9", 0.4, 0.5)
-    products(
-        tmp_path / "data" / "h100_sxm" / "gemm" / "vllm" / "0.20.0", 0.1, 0.1
-    )  # an older version does not count
+    # an older version does not count
+    products(tmp_path / "data" / "h100_sxm" / "gemm" / "vllm" / "0.20.0", 0.1, 0.1)
     amd = find("MI300X")
     assert amd.memory_bw_gbs is not None
     us = [
@@ -60,7 +59,6 @@ def test_kernels_are_held_against_those_of_other_engines_and_of_amd(tmp_path: Pa
     assert found["many|MI300X||fp8"] - found["many|H100 SXM5|vllm|fp8"] == pytest.approx(
         np.log(2), abs=1e-3
     )
-    assert found["few|H100 SXM5||fp8"] == pytest.approx(
-        (ours + theirs) / 2, abs=1e-3
-    )  # an engine that has none
+    # an engine that has none
+    assert found["few|H100 SXM5||fp8"] == pytest.approx((ours + theirs) / 2, abs=1e-3)
     assert found["few|MI300X||"] == amds  # a format that has none

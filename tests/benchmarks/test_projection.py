@@ -60,9 +60,8 @@ def test_a_correction_learns_from_the_other_groups(paired: pd.DataFrame) -> None
         duration_us=paired["duration_us"] * np.where(paired["n"] == 1024, 5.0, 1.0)
     )
     rows = pd.DataFrame(law_rows(CAMPAIGN, slow, by_dtype=False)).set_index("law")
-    assert (
-        rows.loc["affine+correction", "total"] < -15
-    )  # the slow group is projected as the others are
+    # the slow group is projected as the others are
+    assert rows.loc["affine+correction", "total"] < -15
 
 
 def test_one_group_has_no_other_to_learn_from(paired: pd.DataFrame) -> None:
@@ -103,10 +102,8 @@ def test_the_shipped_errors_are_those_of_the_data(
     miopen_data: Measurements,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = {
-        "aiter": aiter_data,
-        "miopen": miopen_data,
-    }  # all of its GPUs: a campaign takes its own two
+    # all of its GPUs: a campaign takes its own two
+    known = {"aiter": aiter_data, "miopen": miopen_data}
     monkeypatch.setattr(
         projection_laws,
         "read",
@@ -116,9 +113,8 @@ def test_the_shipped_errors_are_those_of_the_data(
         row
         for case in CAMPAIGNS
         for row in takewhile(
-            lambda row: (
-                "bias" in row
-            ),  # the corrected ones, which have none, come last and take longest
+            # the corrected ones, which have none, come last and take longest
+            lambda row: "bias" in row,
             law_rows(case, projection_laws.paired(case, shared_data), by_dtype=False),
         )
         if row["law"] != "flops-uniform" and not pd.isna(row["bias"])

@@ -203,10 +203,8 @@ def test_other_answers_are_told_apart() -> None:
 @pytest.mark.parametrize("mix", [1.0, 0.5])
 def test_the_gap_is_that_of_a_case_solved_by_hand(mix: float) -> None:
     Z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    v = Z @ [
-        0.8,
-        0.3,
-    ]  # orthogonal columns of length sqrt(n): each coefficient is thresholded by itself
+    # orthogonal columns of length sqrt(n): each coefficient is thresholded by itself
+    v = Z @ [0.8, 0.3]
     alpha = 0.4
     least = np.maximum(np.array([0.8, 0.3]) - alpha * mix, 0) / (1 + alpha * (1 - mix))
     assert gap(Z, v, mix, Penalised(alpha, least)) == pytest.approx(0, abs=1e-15)
@@ -296,9 +294,8 @@ def test_the_smallest_configuration_runs_through_and_peers_come_to_the_same_answ
 
     for module in (growth_module, suite_time_module):
         monkeypatch.setattr(module, "suite", few)
-    monkeypatch.setattr(
-        harness, "_peak_mb", lambda call: 1.0
-    )  # traced, each call takes several times as long
+    # traced, each call takes several times as long
+    monkeypatch.setattr(harness, "_peak_mb", lambda call: 1.0)
     report = models(quick=True)
     tasks = list(dict.fromkeys(row.task for row in report.compared))
     assert len(tasks) == 4

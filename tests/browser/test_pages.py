@@ -67,10 +67,8 @@ def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name
     found["cut in print"] = tab.run(CUT)
     assert found == {shown: [] for shown in found}
     assert (tab.errors, tab.requests) == ([], [])
-    assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [
-        0,
-        True,
-    ]  # names stay text
+    # names stay text
+    assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [0, True]
     if name in MARKED:
         # of a name that is cut its beginning is shown
         beginning = json.dumps(escape(EVIL[:12], quote=False))

@@ -16,9 +16,8 @@ from flopcast.evaluation.cluster_bootstrap import bootstrap
 from flopcast.scaling import devices, trials
 from flopcast.scaling.curves import published_curves
 
-typer.testing._get_command = cache(
-    get_command
-)  # made anew for each call it takes as long as a brief command
+# made anew for each call it takes as long as a brief command
+typer.testing._get_command = cache(get_command)
 WIDE = {"COLUMNS": "160"}
 
 

@@ -73,9 +73,8 @@ def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(
     assert needed(run, 2 * now).told.code == "need-reached"
     parts = fc.load(run).selected["parts"]
     new_groups = parts.get("within") or parts["every"]
-    assert now == pytest.approx(
-        new_groups["e_out"] / 100
-    )  # of the saved model's question, not of the easiest
+    # of the saved model's question, not of the easiest
+    assert now == pytest.approx(new_groups["e_out"] / 100)
     assert needed(run, 0.9 * now).ways == ()
     of_rows = fc.predict(run, candidates).half_width()
     short = needed(run, 0.9 * of_rows, candidates)

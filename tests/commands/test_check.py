@@ -129,9 +129,8 @@ def test_a_run_is_held_against_a_third_gpu_and_training_anew_on_it(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learning, "MODELS", ("Additive",))
-    monkeypatch.setattr(
-        learning, "curve", partial(learning.curve, rows=[10], draws=1)
-    )  # more: `test_curve`
+    # more: `test_curve`
+    monkeypatch.setattr(learning, "curve", partial(learning.curve, rows=[10], draws=1))
     data = gemms(1, factor=1.3).replace({"device": {"MI355X": "MI325X"}})
     code, out, _ = call(run, written(data, tmp_path / "third.csv"), "--target", "MI325X", "--json")
     found = json.loads(out)

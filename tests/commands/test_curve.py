@@ -65,9 +65,8 @@ def test_a_host_that_tells_all_is_worth_more_than_rows_and_the_command_writes_it
     ]
     known, alone = (table.xs(way, level="way") for way in ("from the host", "target alone"))
     assert known["e_out"].max() < 4  # 2 % of scatter, and a line from 20 rows
-    assert (
-        alone["e_out"] > 2.5 * known["e_out"]
-    ).all()  # the host's 30 % of scatter is in the target's times too
+    # the host's 30 % of scatter is in the target's times too
+    assert (alone["e_out"] > 2.5 * known["e_out"]).all()
     assert known["coverage"].between(0.7, 1).all()
 
 

@@ -142,9 +142,8 @@ def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) ->
     for path in tmp_path.glob("out/*.html"):
         text = path.read_text(encoding="utf-8")
         begun = text.index("<body>")
-        own, _, plots = text[begun:].partition(
-            "<script>"
-        )  # what follows is plotly.js, then the figures
+        # what follows is plotly.js, then the figures
+        own, _, plots = text[begun:].partition("<script>")
         plots = plots.rpartition("const plots = ")[2]
         assert own == visible(own)
         assert plots == visible(plots)

@@ -176,9 +176,8 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
     made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
     assert [part["ended"] for part in made_with["parts"]] == ["interrupted", "done"]
     assert [part["budget_seconds"] for part in made_with["parts"]] == [None, 12.0]
-    assert (
-        0 < made_with["parts"][1]["visit_limit_seconds"][0] <= 12 / 4
-    )  # two of six visits were there
+    # two of six visits were there
+    assert 0 < made_with["parts"][1]["visit_limit_seconds"][0] <= 12 / 4
     assert made_with["seconds"] == pytest.approx(
         sum(part["seconds"] for part in made_with["parts"])
     )

@@ -177,9 +177,8 @@ def test_a_run_of_many_workloads_is_loaded_each_text_once(copy: Path) -> None:
     metrics, path = json.loads((copy / "metrics.json").read_text()), copy / "predictions.parquet"
     few = pd.read_parquet(path)
     many = few.take(np.arange(300_000) % len(few)).assign(row=np.arange(300_000))
-    places = [
-        f"{'folder/' * 300}{place}.csv" for place in range(100)
-    ]  # 0.6 GB, were each row's made
+    # 0.6 GB, were each row's made
+    places = [f"{'folder/' * 300}{place}.csv" for place in range(100)]
     many["source"] = pd.Categorical.from_codes(np.arange(300_000) % 100, places)
     many.to_parquet(path, index=False)
     metrics["data"]["n"] = 300_000

@@ -271,9 +271,8 @@ def test_progress_tells_what_follows_the_folds_to_its_end(run: fc.Run, told: Tol
     assert [(done, total) for done, total, *_ in told[-last - 1 :]] == [
         (done, last) for done in range(last + 1)
     ]
-    assert told[-1][-1] == pytest.approx(
-        0, abs=1e-9
-    )  # seconds left, which may rise between where a step takes longer
+    # seconds left, which may rise between where a step takes longer
+    assert told[-1][-1] == pytest.approx(0, abs=1e-9)
 
 
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
@@ -319,9 +318,10 @@ def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_mac
         assert done.exit_code == 0, done.output
         metrics = json.loads((tmp_path / out / "metrics.json").read_text(encoding="utf-8"))
         page = (tmp_path / out / "report.html").read_text(encoding="utf-8")
+        # fit s
         page = re.sub(
             r"<td>[^<]*</td>(?=</tr>)", "", page.replace(metrics["provenance"].pop("date"), "")
-        )  # fit s
+        )
         for row in [row for cv in metrics["cv"] for row in cv["baselines"] + cv["models"]]:
             row.pop("fit_seconds")
         assert metrics["provenance"].pop("machine")["cores"] > 0
@@ -383,9 +383,8 @@ def test_predict_takes_what_train_wrote(run: fc.Run, saved: Path, data: Path) ->
     assert found.frame["predicted_us"].notna().all()
     assert (found.frame["lower_us"] < found.frame["predicted_us"]).all()
     assert run.model.of_trained_groups is not None
-    fitted = run.model.of_trained_groups.estimator.predict(
-        run.model.of_trained_groups.fitted.X
-    )  # rows of groups that were trained
+    # rows of groups that were trained
+    fitted = run.model.of_trained_groups.estimator.predict(run.model.of_trained_groups.fitted.X)
     assert np.sort(found.frame["predicted_us"]) == pytest.approx(np.sort(fitted))
 
 

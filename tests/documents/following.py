@@ -169,9 +169,8 @@ def once(call: Callable[..., Any]) -> Callable[..., Any]:
     def known(dataset: Any, *given: Any, **options: Any) -> Any:
         asked = {name: value for name, value in options.items() if name not in ("jobs", "progress")}
         whose = (dataset.host and dataset.host.name, dataset.target.name, dataset.metric)
-        of = (
-            one if isinstance(one, str) else id(one) for one in given
-        )  # a competition is one of those known here
+        # a competition is one of those known here
+        of = (one if isinstance(one, str) else id(one) for one in given)
         key = (call.__name__, data_hash(dataset), *whose, *of, repr(asked), competition.FOLDS)
         if key not in WORKED_OUT:
             WORKED_OUT[key] = call(dataset, *given, **options)

@@ -117,9 +117,8 @@ def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
     assert by_device.host_groups.tolist() == ("device " + by_device.rows["host_device"]).tolist()
     by_weights = build_dataset(table, host=Comparison.MANY, target=Comparison.MANY)
     assert by_weights.host_groups is not None
-    assert (
-        by_weights.host_groups.tolist() == by_weights.groups.tolist()
-    )  # with a problem go all its pairs
+    # with a problem go all its pairs
+    assert by_weights.host_groups.tolist() == by_weights.groups.tolist()
     both = build_dataset(table, host=Comparison.MANY, target=Comparison.MANY, group=["device", "k"])
     assert both.host_groups is not None
     there = zip(both.rows["host_device"], both.rows["k"], strict=True)
@@ -291,9 +290,8 @@ def test_a_run_from_any_gpu_is_held_against_new_measurements(run: fc.Run) -> Non
     assert rows == one_per_problem(fc.read(new).frame)[0]["device"].eq("B200 (HGX)").sum()
     assert found.found.score.e_out < 40
     every = fc.check(run, new, group=["n", "k"])
-    assert len(every.rows) == len(
-        found.rows
-    )  # the B200 was no host in training: nobody is asked of its rows
+    # the B200 was no host in training: nobody is asked of its rows
+    assert len(every.rows) == len(found.rows)
     with pytest.raises(DataError, match=r"no row was measured on H200 SXM: the data have"):
         fc.check(run, new, target="H200")
     with pytest.raises(DataError, match="would still say so"):
@@ -323,9 +321,8 @@ def test_one_target_of_many_is_checked_by_the_groups_of_its_operator(run: fc.Run
     told = printed(found.document())
     assert "in place of" not in told
     assert "--corrected" not in told
-    again = fc.check(
-        run, measured(*TRAINED), target="L40S"
-    )  # its very rows are known, however they are grouped
+    # its very rows are known, however they are grouped
+    again = fc.check(run, measured(*TRAINED), target="L40S")
     assert again.facts.all_trained
 
 

@@ -127,9 +127,8 @@ def test_what_is_too_wide_for_the_margin_cannot_be_told() -> None:
     middle = assess(new, old, margin=0.12)
     assert middle.outcome is Outcome.UNDECIDED
     assert middle.more_groups is not None
-    assert (
-        strict.more_groups is None
-    )  # what the training groups leave open is wider than this margin
+    # what the training groups leave open is wider than this margin
+    assert strict.more_groups is None
     more = asked(table(1, groups=5 + middle.more_groups, between=0.10, name="new")).assign(
         lower=0.0, upper=np.inf
     )

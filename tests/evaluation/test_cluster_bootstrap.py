@@ -18,9 +18,8 @@ GROUPS = np.array(["b", "a", "b", "c", "a", "b"])
 def test_samples_are_made_of_whole_groups() -> None:
     for rows in resample_clusters(GROUPS, 50, seed=3):
         drawn = {name: np.bincount(rows, minlength=6)[name == GROUPS] for name in "abc"}
-        assert all(
-            np.ptp(times) == 0 for times in drawn.values()
-        )  # every row of a group as often as the others
+        # every row of a group as often as the others
+        assert all(np.ptp(times) == 0 for times in drawn.values())
         assert sum(times[0] for times in drawn.values()) == 3
         assert len(rows) == sum(times.sum() for times in drawn.values())
 
@@ -110,6 +109,5 @@ def test_interval_of_the_median_covers_as_often_as_it_says(sizes: list[int]) -> 
         )
         lower, upper = percentile_interval(draws, effective_groups(groups))
         covered += lower <= 1 <= upper
-    assert (
-        0.86 <= covered / trials <= 0.96
-    )  # 90 % asked for; a plain percentile interval covers 0.83 to 0.88
+    # 90 % asked for; a plain percentile interval covers 0.83 to 0.88
+    assert 0.86 <= covered / trials <= 0.96

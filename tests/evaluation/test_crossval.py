@@ -371,9 +371,8 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
 
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         asked.append((scheme, len(rows), list(predictions)))
-        return (
-            ["Spy", "OLS"] if scheme == "kfold" and margin <= allowed else []
-        )  # OLS costs nothing: it stays
+        # OLS costs nothing: it stays
+        return ["Spy", "OLS"] if scheme == "kfold" and margin <= allowed else []
 
     allowed = 0.0
     data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")

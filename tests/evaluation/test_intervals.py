@@ -172,9 +172,8 @@ def test_the_side_that_errs_more_is_wider() -> None:
     rng = np.random.default_rng(0)
     skewed = np.where(rng.random(300) < 0.5, 0.2, -0.05) * rng.random(300)
     intervals = ConformalIntervals("kfold").fit(np.exp(skewed), np.ones(300), np.arange(300))
-    assert intervals.up_ / intervals.down_ == pytest.approx(
-        2.0, rel=0.05
-    )  # half of the factor 4, on the log scale
+    # half of the factor 4, on the log scale
+    assert intervals.up_ / intervals.down_ == pytest.approx(2.0, rel=0.05)
     assert intervals.up_ * intervals.down_ == pytest.approx(1)
 
 
@@ -298,9 +297,8 @@ def test_errors_of_shuffled_folds_under_cover_new_groups() -> None:
     for seed in range(20):
         errors, groups = grouped_errors(seed, shift=1.0)
         sums, sizes = np.bincount(groups, errors)[groups], np.bincount(groups)[groups]
-        known = errors - (sums - errors) / (
-            sizes - 1
-        )  # each row less the mean of the rest of its group
+        # each row less the mean of the rest of its group
+        known = errors - (sums - errors) / (sizes - 1)
         lower, upper = (
             ConformalIntervals("kfold")
             .fit(np.exp(known), np.ones(429), groups)

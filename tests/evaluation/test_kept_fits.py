@@ -159,7 +159,8 @@ def test_fits_of_something_else_are_refused_by_what_differs(
     ):
         KeptFits(path, {"data": "b", "seed": "1"}, resume=True)
     watched: list[int] = []
+    # anew
     cross_validate(
         make_data(), [spy(lambda X, y, g: watched.append(1))], observers=[KeptFits(path, OF)]
-    )  # anew
+    )
     assert len(watched) == 20

@@ -192,9 +192,8 @@ def test_scatter_counts_groups_where_they_differ_and_rows_where_these_do() -> No
     assert excess == pytest.approx(np.var(shifts, ddof=1) / limit**2, rel=0.15)
     excess, freedom = scatter_test(by_row, GROUPS, 0.10)
     assert freedom > 100
-    assert excess == pytest.approx(
-        4 * limit**2 / (limit**2 + 0.10**2), rel=0.3
-    )  # host noise may be 0.10 of it
+    # host noise may be 0.10 of it
+    assert excess == pytest.approx(4 * limit**2 / (limit**2 + 0.10**2), rel=0.3)
 
 
 def test_groups_that_differ_count_alike_however_many_rows_they_have() -> None:

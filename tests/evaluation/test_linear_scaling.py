@@ -96,11 +96,8 @@ def test_classes_and_their_rows(exact: tuple[ClassFinding, ...]) -> None:
     assert (pooled.op, pooled.dtype, pooled.bound, pooled.name) == (ALL, ALL, ALL, "all rows")
     assert pooled.rows == 560
     assert [one.rows for one in classes] == [320, 240]
-    assert [one.groups for one in (pooled, *classes)] == [
-        16,
-        16,
-        16,
-    ]  # a weight shape is one group in any precision
+    # a weight shape is one group in any precision
+    assert [one.groups for one in (pooled, *classes)] == [16, 16, 16]
     assert [one.name for one in classes] == ["gemm fp8 compute-bound", "gemm bf16 compute-bound"]
     rows = np.concatenate([one.members for one in classes])
     np.testing.assert_array_equal(np.sort(rows), np.arange(560))

@@ -118,9 +118,8 @@ def test_only_contenders_are_chosen_and_all_models_are_compared() -> None:
         observed, predictions, groups, scheme="grouped", contenders=[str(predictions.columns[3])]
     )
     assert alone["name"] == predictions.columns[3]
-    assert alone["e_out"] == pytest.approx(
-        alone["e_out_table"], rel=0.05
-    )  # nothing was chosen: no price
+    # nothing was chosen: no price
+    assert alone["e_out"] == pytest.approx(alone["e_out_table"], rel=0.05)
     assert {*all_of_them["tied"]} <= {*map(str, predictions)}
     nobody = select(observed, predictions, groups, scheme="grouped", contenders=["absent"])
     assert nobody["name"] == all_of_them["name"]

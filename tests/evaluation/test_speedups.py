@@ -39,9 +39,8 @@ def test_a_run_pays_from_as_many_predictions_as_training_costs_over_what_one_sav
     assert told["training_s"] == 150 + 3 + 6 + 6
     assert told["break_even"] == 3  # 165 s over (150 - 9) / 2
     slow = accounting([120.0, 30.0], [1e6, 2e6], passes=2, model_s=100.0)[1]
-    assert (
-        slow["break_even"] == 4
-    )  # 259 s over (150 - 9) / 2: the training is paid once, not for each prediction
+    # 259 s over (150 - 9) / 2: the training is paid once, not for each prediction
+    assert slow["break_even"] == 4
     later = accounting([60.0, 60.0], None, passes=0, model_s=20.0, training_s=1000.0)[1]
     assert (later["training_s"], later["break_even"]) == (1000, 20)
     assert accounting([1.0], [2e6], passes=0, model_s=0.0)[1]["break_even"] is None

@@ -98,10 +98,8 @@ def test_a_model_that_errs_less_in_most_groups_keeps_the_sign_whatever_its_mean(
 def test_few_groups_are_held_to_the_t_of_logarithms_as_ranks_cannot_reject() -> None:
     assert [rule_of_units(count, 1) for count in (4, 5)] == [STUDENT, SIGNED_RANK]
     assert [rule_of_units(count, 19) for count in (8, 9)] == [STUDENT, SIGNED_RANK]
-    assert [rule_of_units(count, 1, level=0.025) for count in (5, 6)] == [
-        STUDENT,
-        SIGNED_RANK,
-    ]  # two-sided at 5 %
+    # two-sided at 5 %
+    assert [rule_of_units(count, 1, level=0.025) for count in (5, 6)] == [STUDENT, SIGNED_RANK]
     best, worse = np.array([10.0, 11.0, 9.0, 10.0]), np.array([100.0, 130.0, 80.0, 105.0])
     (found,) = p_values(worse[:, None], best[:, None], logs=True, tests=1)
     assert found == pytest.approx(

@@ -37,28 +37,20 @@ def c(value: float, lower: float, upper: float) -> Evidence:
         (c(1.08, 1.04, 1.12), Outcome.CORRECTED),
         (c(1.40, 1.35, 1.45), Outcome.CORRECTED),
         (c(0.70, 0.66, 0.74), Outcome.CORRECTED),
-        (
-            c(1.60, 1.20, 2.10),
-            Outcome.UNDECIDED,
-        ),  # a correction that is not known to within the margin
+        # a correction that is not known to within the margin
+        (c(1.60, 1.20, 2.10), Outcome.UNDECIDED),
         (replace(STEEP, size_p=0.001), Outcome.SIZE),
-        (
-            replace(STEEP, size_p=0.001, scatter=0.3, scatter_p=0.001),
-            Outcome.SIZE,
-        ),  # the slope explains the scatter
+        # the slope explains the scatter
+        (replace(STEEP, size_p=0.001, scatter=0.3, scatter_p=0.001), Outcome.SIZE),
         (replace(STEEP, size_p=0.2), Outcome.UNDECIDED),
         (replace(STEEP, size_p=0.2, scatter=0.3, scatter_p=0.001), Outcome.SCATTER),
         (replace(GOOD, size_p=0.001), Outcome.HOLDS),  # shown, but without practical effect
         (replace(GOOD, scatter=0.11, scatter_p=0.04), Outcome.SCATTER),
         (replace(GOOD, scatter=0.11, scatter_p=0.06), Outcome.UNDECIDED),  # seen, not shown
-        (
-            replace(GOOD, scatter=0.09, scatter_p=0.001),
-            Outcome.HOLDS,
-        ),  # a few rows far off are no scatter of most
-        (
-            replace(GOOD, group_scatter=0.2, scatter_p=0.001),
-            Outcome.SCATTER,
-        ),  # groups differ, two have most rows
+        # a few rows far off are no scatter of most
+        (replace(GOOD, scatter=0.09, scatter_p=0.001), Outcome.HOLDS),
+        # groups differ, two have most rows
+        (replace(GOOD, group_scatter=0.2, scatter_p=0.001), Outcome.SCATTER),
         (
             replace(GOOD, slope=None, slope_p=float("nan"), attenuated_slope=float("nan")),
             Outcome.HOLDS,

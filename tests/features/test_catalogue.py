@@ -93,9 +93,8 @@ def test_features_by_hand():
     assert value("twos.m") == [3, 4]
     assert value("twos.m", m=[3 * 2.0**10, 2.0**16]) == [10, 10]
     assert value("log2.intensity", "copy") == [-6, -6]
-    assert value("log2.ridge.host", "copy") == pytest.approx(
-        [-np.log2(64 * 10)] * 2
-    )  # 10 FLOP per byte at the peaks
+    # 10 FLOP per byte at the peaks
+    assert value("log2.ridge.host", "copy") == pytest.approx([-np.log2(64 * 10)] * 2)
 
 
 def test_the_tile_of_the_hosts_tensile_kernel_is_read_off_its_name():

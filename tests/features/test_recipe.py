@@ -175,9 +175,8 @@ def test_what_was_never_trained_is_told_from_what_is_unlike_training(recipe: Fea
         (remark("never-trained", category="dtype", level="fp8", known=known),),
         (),
     ]
-    assert recipe.never_trained(rows(1, layout="NCHW")).of_rows() == [
-        ()
-    ]  # no training row says what its layout was
+    # no training row says what its layout was
+    assert recipe.never_trained(rows(1, layout="NCHW")).of_rows() == [()]
     stated = learn_matrix(paired(rows(layout="NCHW")), HOST, TARGET)[0]
     found = [
         stated.never_trained(rows(1, layout=layout)).of_rows() for layout in ("NCHW", "NHWC", "")
@@ -236,13 +235,8 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
 
 def test_rare_kernels_share_a_level_and_new_ones_join_it():
     many = rows(300)
-    many.loc[:4, "kernel"] = [
-        "rare",
-        "odd",
-        "some",
-        "some",
-        "some",
-    ]  # the last have 1 %, which is enough
+    # the last have 1 %, which is enough
+    many.loc[:4, "kernel"] = ["rare", "odd", "some", "some", "some"]
     recipe = learn_matrix(paired(many), HOST, TARGET)[0]
     assert recipe.levels["host_kernel"] == ("asm", "ck", "some", "other")
     assert recipe.transform(many)["host_kernel=other"].sum() == 2

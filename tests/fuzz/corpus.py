@@ -350,9 +350,8 @@ def runs() -> dict[str, Files]:
 
         def save(folder: Path) -> None:
             run.save(folder)
-            (folder / "report.html").write_text(
-                "<html></html>"
-            )  # megabytes that no command reads again
+            # megabytes that no command reads again
+            (folder / "report.html").write_text("<html></html>")
             seal(folder)
 
         return _made(save)

@@ -44,9 +44,8 @@ def mutated(original: Files, others: Sequence[Files], rng: np.random.Generator) 
     files = dict(original)
     name = _any(sorted(files), rng)
     for _ in range(int(rng.integers(1, 4))):
-        with suppress(
-            Exception
-        ):  # what an earlier damage has left may be nothing that this one can read
+        # what an earlier damage has left may be nothing that this one can read
+        with suppress(Exception):
             files[name] = _any(_suited(files[name]), rng)(files[name], rng)
     chance = rng.random()
     if chance < 0.03:

@@ -137,9 +137,8 @@ def work(
         shutil.rmtree(batch_folder)
     gc.collect()
     gc.freeze()
-    most = MEMORY + 1024 * (
-        _kib("VmSize") - _kib("VmRSS")
-    )  # what is mapped and not held is not counted
+    # what is mapped and not held is not counted
+    most = MEMORY + 1024 * (_kib("VmSize") - _kib("VmRSS"))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:

@@ -98,9 +98,8 @@ def test_prefill_attention_has_a_workgroup_per_128_queries_whatever_the_gpu() ->
     work, op = attention(16, 128, 4096), np.array(["attention"], dtype=object)
     assert stretch(work, op, HOST).tolist() == [4.0]  # 16 blocks on 64 units
     assert stretch(work, op, TARGET).tolist() == [2.0]
-    assert stretch(attention(16, 1, 4096), op, HOST).tolist() == [
-        16.0
-    ]  # of each tile of queries one is there
+    # of each tile of queries one is there
+    assert stretch(attention(16, 1, 4096), op, HOST).tolist() == [16.0]
     assert stretch(attention(16, 20, 4096), op, HOST).tolist() == [1.6]
 
 

@@ -63,9 +63,8 @@ def test_parts_take_longer_where_their_kernels_reach_less_of_the_peak() -> None:
     ):
         for name in set(before) - {"crowd", "step", "queue_products"}:
             assert after[name] == pytest.approx(longer.get(name, 1) * before[name])
-    assert (
-        plain.ttft["crowd"] < slow.ttft["crowd"] < 3 * plain.ttft["crowd"]
-    )  # attention takes no longer
+    # attention takes no longer
+    assert plain.ttft["crowd"] < slow.ttft["crowd"] < 3 * plain.ttft["crowd"]
 
 
 def test_requests_that_find_no_room_wait_for_those_that_do() -> None:
@@ -86,9 +85,8 @@ def test_a_server_that_runs_fewer_requests_or_fills_less_memory_has_others_wait(
     )
     assert limited.running[0] == 16
     assert limited.ttft["queue_weights"][0] == pytest.approx(3 * 500 * limited.tpot["weights"][0])
-    assert as_many.ttft["queue_weights"][0] == pytest.approx(
-        parts().ttft["queue_weights"][0]
-    )  # a limit nobody meets
+    # a limit nobody meets
+    assert as_many.ttft["queue_weights"][0] == pytest.approx(parts().ttft["queue_weights"][0])
     # 100 GiB, of which weights take 5e9 and half of an embedding of 2e9 bytes, and the runtime 3e9
     roomy = parts(concurrency=64, memory_percent=50)
     assert roomy.room[0] == pytest.approx((50 * 2**30 - 5e9 - 1e9 - 3e9) / (100_000 / 2 * 1250))

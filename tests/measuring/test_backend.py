@@ -231,9 +231,8 @@ def test_a_gpu_recovers_or_is_lost() -> None:
 
 
 def test_the_cache_to_fill_is_the_last_level() -> None:
-    assert (
-        Backend(gpu()).cache_bytes() == 256 * 2**20
-    )  # MI300X: the Infinity Cache, not the 4 MiB of L2
+    # MI300X: the Infinity Cache, not the 4 MiB of L2
+    assert Backend(gpu()).cache_bytes() == 256 * 2**20
     assert Backend(gpu(name="New GPU", l2=96 * 2**20)).cache_bytes() == 96 * 2**20
     assert Backend(gpu(name="New GPU", l2=0)).cache_bytes() == 256 * 2**20
 

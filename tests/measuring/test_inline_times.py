@@ -178,9 +178,8 @@ def test_one_call_has_no_spread() -> None:
 def test_inclusive_and_own_times_of_nested_regions() -> None:
     clock: Any = Clock()
     ticks = count(step=100)
-    times = InlineTimes(
-        clock, "CPU-1T", calling_us=0.3, now=lambda: next(ticks)
-    )  # each hook takes 0.1 µs
+    # each hook takes 0.1 µs
+    times = InlineTimes(clock, "CPU-1T", calling_us=0.3, now=lambda: next(ticks))
     for length in (10.0, 30.0, 20.0):
         with times.region("outer"):
             clock.now += 1

@@ -41,9 +41,8 @@ def nothing() -> None:
 
 def gpu(hip: str | None, uuid: str | None = None) -> Any:
     properties = SimpleNamespace(multi_processor_count=304, total_memory=192 * 2**30)
-    properties.gcnArchName = (
-        "gfx942" if hip else "Some GPU"
-    )  # PyTorch gives CUDA's GPUs their name there
+    # PyTorch gives CUDA's GPUs their name there
+    properties.gcnArchName = "gfx942" if hip else "Some GPU"
     if uuid:
         properties.uuid = uuid
     cuda = SimpleNamespace(

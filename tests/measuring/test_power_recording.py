@@ -152,9 +152,8 @@ def test_a_recording_that_was_killed_goes_on(
     monkeypatch.undo()
     journal = journal_folder(tmp_path / "out")
     with (journal / "visits.jsonl").open("a") as file:
-        file.write(
-            '[{"row": 0, "executions": [[17000000'
-        )  # what was being written when it was killed
+        # what was being written when it was killed
+        file.write('[{"row": 0, "executions": [[17000000')
     with pytest.raises(DataError, match="other seed"):
         record(listed, out=tmp_path / "out", runs=20, seed=2)
     found = record(listed, out=tmp_path / "out", runs=20, seed=1)
@@ -287,9 +286,8 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(
     assert curve.power_w.max() == pytest.approx(700, rel=1e-6)
     assert any(one.code == "power-at-the-cap" for one in bound.notes)
     of = {one.kernel: one.components["total"].ssp.mean_w for one in profiles.kernels}
-    assert after[f"after {long}"] * of[short] == pytest.approx(
-        of[long], rel=0.05
-    )  # longer than the window
+    # longer than the window
+    assert after[f"after {long}"] * of[short] == pytest.approx(of[long], rel=0.05)
     assert of[short] < after[f"after {middle}"] * of[short] < of[middle]  # it sees both
     assert ratios[middle].index.tolist() == ["interleaved"]
 
@@ -346,9 +344,8 @@ def test_a_lag_is_measured_from_how_power_rises(lag_us: float) -> None:
     rng = np.random.default_rng(0)
     since_us = rng.uniform(0, 40_000, 2000)
     watts = 100 + 500 * read_share(since_us, 1000, lag_us)
-    watts = np.where(rng.random(2000) < 0.1, 0.7 * watts, watts) * (
-        1 + rng.normal(0, 0.01, 2000)
-    )  # some are slower
+    # some are slower
+    watts = np.where(rng.random(2000) < 0.1, 0.7 * watts, watts) * (1 + rng.normal(0, 0.01, 2000))
     assert measured_lag_us(since_us, watts, 1000) == pytest.approx(lag_us, rel=0.2)
 
 

@@ -210,9 +210,8 @@ def test_the_median_is_as_close_to_the_truth_as_the_rule_promises() -> None:
         found = visit(timer, nothing, Rule(rounds=1, seconds=100.0), clock=timer.clock)
         assert found.ended == INTERVAL
         inside += abs(np.median(found.samples_us) / 1000 - 1) <= 0.01
-    assert (
-        inside >= 45
-    )  # 95 % promised, a little less because looking repeatedly stops at lucky moments
+    # 95 % promised, a little less because looking repeatedly stops at lucky moments
+    assert inside >= 45
 
 
 @pytest.mark.parametrize(

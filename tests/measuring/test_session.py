@@ -311,9 +311,8 @@ def test_progress_and_readings_are_passed_on() -> None:
     assert {(v["late"], v["clock_us"]) for v in run.visits} == {(0, 0.0)}
     assert told[0][2].startswith("softmax fp32 rows=")
     assert {v["power_w"] for v in run.visits} == {70.0}
-    assert under_load == pytest.approx(
-        [SAMPLE_S] * 8 * len(DEVICES)
-    )  # one more sample, that no visit has
+    # one more sample, that no visit has
+    assert under_load == pytest.approx([SAMPLE_S] * 8 * len(DEVICES))
 
 
 def test_steps_are_on_disk_as_they_come_and_are_read_again(tmp_path: Path) -> None:

@@ -39,9 +39,8 @@ def test_hubers_loss_is_the_mean_of_what_lies_close_and_counts_what_does_not_by_
 def test_hubers_loss_reaches_targets_that_lie_far_apart() -> None:
     rows, y = np.repeat([[0.0], [1.0]], 200, axis=0), np.repeat([0.0, 4.0], 200)
     found = Boosted(loss="huber", max_leaves=2, n_trees=100).fit(rows, y).predict([[0.0], [1.0]])
-    np.testing.assert_allclose(
-        found, [0.0, 4.0], atol=0.05
-    )  # by steps of 0.007 at most it would move by 0.7
+    # by steps of 0.007 at most it would move by 0.7
+    np.testing.assert_allclose(found, [0.0, 4.0], atol=0.05)
 
 
 def test_a_prediction_by_blocks_of_trees_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,11 +290,8 @@ def test_the_campaign_of_a_new_group_is_that_of_most_groups_of_its_hosts_campaig
         [[9.0, 9.0, 7.0, 1, 0], [9.0, 9.0, 7.0, 0, 1], [9.0, 9.0, 7.0, 0, 0]], columns=told.columns
     )
     seen = model.shapes(new.to_numpy())
-    assert seen[["campaign=a", "campaign=b"]].to_numpy().tolist() == [
-        [1, 0],
-        [0, 1],
-        [0, 1],
-    ]  # the last: as most are
+    # the last: as most are
+    assert seen[["campaign=a", "campaign=b"]].to_numpy().tolist() == [[1, 0], [0, 1], [0, 1]]
     np.testing.assert_array_equal(
         from_bytes(to_bytes(model), "file").predict(new), model.predict(new)
     )
@@ -331,9 +328,8 @@ def test_what_errs_less_has_the_weight(exact: str) -> None:
 
 def test_every_group_has_the_same_say_in_what_errs_less() -> None:
     y = np.geomspace(10, 100, 84)
-    groups = np.r_[
-        np.zeros(60), np.repeat([1.0, 2.0, 3.0], 8)
-    ]  # the host is right in the large group alone
+    # the host is right in the large group alone
+    groups = np.r_[np.zeros(60), np.repeat([1.0, 2.0, 3.0], 8)]
     off = np.where(groups > 0, np.where(np.arange(84) % 2, 1.5, 1 / 1.5), 1.0)
     X = pd.DataFrame({"host_us": y * off, "work": y * np.where(groups > 0, 1.0, 1.3)})
     (line, _), (grouped_line, _) = (

@@ -36,6 +36,5 @@ def test_errors_are_of_shapes_that_were_left_out() -> None:
     assert left_out.sum() == 6
     other = LAW + noise + 5.0 * left_out
     moved, _ = out_of_fold(SIZES, other, groups)
-    assert moved[left_out] == pytest.approx(
-        errors[left_out] - 5.0
-    )  # they taught nothing of themselves
+    # they taught nothing of themselves
+    assert moved[left_out] == pytest.approx(errors[left_out] - 5.0)

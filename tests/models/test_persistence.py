@@ -245,9 +245,8 @@ def test_what_loading_would_refuse_is_not_saved(model: Any, holds: str) -> None:
 
 def test_equal_estimators_give_equal_bytes() -> None:
     model = MODELS["extra trees"].fit(X, y)
-    assert to_bytes(pickle.loads(pickle.dumps(model))) == to_bytes(
-        model
-    )  # the same values at other addresses
+    # the same values at other addresses
+    assert to_bytes(pickle.loads(pickle.dumps(model))) == to_bytes(model)
     orders = [{8, 0}, {0, 8}]
     assert list(orders[0]) != list(orders[1])
     lines = [LinearRegression().fit(X, y) for _ in orders]

@@ -145,9 +145,8 @@ def test_pooled_weights_fade_from_equal_to_the_better() -> None:
 def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(
     prior: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        ensembles, "ENOUGH_ROWS", 4
-    )  # a pool is fitted many times here, and its parts as often
+    # a pool is fitted many times here, and its parts as often
+    monkeypatch.setattr(ensembles, "ENOUGH_ROWS", 4)
     own = products("MI300X", 12, 1.6, 4)
     found = fc.train(
         own,

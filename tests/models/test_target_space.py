@@ -31,9 +31,8 @@ def test_relative_error_weights_by_one_over_y_squared(rows: tuple) -> None:
         wrapped = RelativeError(OLS()).fit(X, y, sample_weight=given)
         plain = OLS().fit(X, y, sample_weight=(1 if given is None else given) / y**2)
         np.testing.assert_allclose(wrapped.predict(X), plain.predict(X))
-    relative = OLS().fit(
-        X.div(y, axis=0).assign(one=1 / y), np.ones(80)
-    )  # sum of squared relative errors, intercept too
+    # sum of squared relative errors, intercept too
+    relative = OLS().fit(X.div(y, axis=0).assign(one=1 / y), np.ones(80))
     assert relative.coef_.shape == (4,)
     free = RelativeError(OLS()).fit(X, y)
     assert np.mean(((y - free.predict(X)) / y) ** 2) < np.mean(
@@ -115,10 +114,8 @@ def test_columns_by_name_and_prefix(rows: tuple) -> None:
     ]
     assert Columns(["host*", "dtype=*"]).fit_transform(X).columns.tolist() == ["host_us"]
     assert Columns().fit_transform(X).shape == (80, 3)
-    assert Columns(["host_us"]).fit_transform(X.to_numpy()).shape == (
-        80,
-        3,
-    )  # no names to choose by
+    # no names to choose by
+    assert Columns(["host_us"]).fit_transform(X.to_numpy()).shape == (80, 3)
     scaled = make_pipeline(
         StandardScaler().set_output(transform="pandas"), Columns(["log_m"]), OLS()
     ).fit(X, y)

@@ -37,9 +37,8 @@ def test_causal_halves_the_square_and_spares_nothing_of_one_token():
 @pytest.mark.parametrize(("seq_q", "seq_kv"), [(64, 64), (16, 256), (100, 130), (300, 200)])
 def test_causal_fraction_is_the_area_below_the_diagonal(seq_q: int, seq_kv: int):
     query, key = np.mgrid[:seq_q, :seq_kv] + 0.5
-    kept = (
-        (key - seq_kv <= query - seq_q).mean() + (key - seq_kv < query - seq_q).mean()
-    ) / 2  # the diagonal is half
+    # the diagonal is half
+    kept = ((key - seq_kv <= query - seq_q).mean() + (key - seq_kv < query - seq_q).mean()) / 2
     fraction = SDPA.flops(sdpa(seq_q=seq_q, seq_kv=seq_kv, causal=1)) / SDPA.flops(
         sdpa(seq_q=seq_q, seq_kv=seq_kv)
     )

@@ -93,9 +93,8 @@ def test_strided_backward_is_a_product_per_class_of_taps():
     view = CONV.gemm_view(conv(direction="B")).iloc[0].tolist()
     assert view == [4, 112 * 112, 3, 64 * 16]  # 2 x 2 classes of at most 4 x 4 of the 7 x 7 taps
     pointwise = conv(direction="B", fil_h=1, fil_w=1, pad_h=0, pad_w=0)
-    assert (
-        2 * np.prod(CONV.gemm_view(pointwise).to_numpy()) == CONV.flops(pointwise)[0]
-    )  # 3 of 4 classes are empty
+    # 3 of 4 classes are empty
+    assert 2 * np.prod(CONV.gemm_view(pointwise).to_numpy()) == CONV.flops(pointwise)[0]
 
 
 def test_two_passes_are_the_sum_of_both():
@@ -113,6 +112,5 @@ def test_a_filter_smaller_than_its_stride_need_not_touch_all_of_x() -> None:
     one = CONV.complete(conv(out_h=112, out_w=112, fil_h=1, fil_w=1, pad_h=0, pad_w=0))
     moved, least = CONV.bytes(one), CONV.least(one)[1]
     assert moved - least == pytest.approx(2 * (3 * 224 * 224) * (1 - (112 / 224) ** 2))
-    assert CONV.least(CONV.complete(conv()))[1] == CONV.bytes(
-        CONV.complete(conv())
-    )  # 7 x 7 touches all
+    # 7 x 7 touches all
+    assert CONV.least(CONV.complete(conv()))[1] == CONV.bytes(CONV.complete(conv()))

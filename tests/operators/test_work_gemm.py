@@ -36,12 +36,8 @@ def test_each_operand_crosses_the_memory_once(a: str, b: str, out: str, expected
 @pytest.mark.parametrize(
     ("block", "a", "b", "expected"),
     [
-        (
-            "1x128",
-            "fp8",
-            "fp8",
-            4 * 16 * 4 + 4 * 2 * 4,
-        ),  # A 16 x 512/128, B 256/128 x 512/128, fp32
+        # A 16 x 512/128, B 256/128 x 512/128, fp32
+        ("1x128", "fp8", "fp8", 4 * 16 * 4 + 4 * 2 * 4),
         ("1x32", "fp4", "fp4", (16 + 256) * 16),  # one byte per 32 of k
         ("1x32", "bf16", "int4", 256 * 16 * 2),  # bf16 scales of the weights alone
         ("1x16", "fp4", "fp4", (16 + 256) * 32 + 8),

@@ -194,9 +194,8 @@ def test_pairs_may_all_lie_before_the_log(
     before[["gpu_ns", "cpu_ns"]] -= 1_000_000_000
     found = synchronise(simulation.log, simulation.executions, before)
     assert found.extrapolated.all()
-    assert (
-        np.abs(found.times_ns - measured.times_ns).max() < 200_000
-    )  # 50 ppm of 2 s, and the drift of few pairs
+    # 50 ppm of 2 s, and the drift of few pairs
+    assert np.abs(found.times_ns - measured.times_ns).max() < 200_000
 
 
 def test_the_step_of_the_time_stamps_is_told(simulation: Simulation, measured: Measured) -> None:

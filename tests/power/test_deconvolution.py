@@ -56,9 +56,8 @@ def test_windows_that_see_other_executions_are_left_out(measured: Measured) -> N
     some = rows["run"].isin(rows["run"].unique()[::2])
     beside = windows(measured.times_ns, rows[some], rows[~some], 1e6)
     assert 0 < len(beside.reading) < len(alone.reading)
-    wide = windows(
-        measured.times_ns, rows[some], rows[~some], 1e9
-    )  # a second: it reaches into other runs
+    # a second: it reaches into other runs
+    wide = windows(measured.times_ns, rows[some], rows[~some], 1e9)
     assert set(wide.run) == {0}  # only idle time lies before the first
 
 

@@ -80,14 +80,12 @@ def test_replicates_without_a_reading_are_left_out() -> None:
         500 + rng.normal(0, 5, 6),
         100 * np.exp(rng.normal(0, 0.01, 200)),
     )
-    run = np.array(
-        [3, 3, 9, 9, 20, 20]
-    )  # one replicate in twenty draws none of the three runs with readings
+    # one replicate in twenty draws none of the three runs with readings
+    run = np.array([3, 3, 9, 9, 20, 20])
     found = kernel_energy(run, phase, power, times, WIDE)
     assert found.lower_j < found.energy_j < found.upper_j
-    two_ways = np.where(
-        np.arange(200) < 101, 100.0, 200.0
-    )  # of most replicates the golden runs have no reading
+    # of most replicates the golden runs have no reading
+    two_ways = np.where(np.arange(200) < 101, 100.0, 200.0)
     alone = kernel_energy(np.full(6, 3), phase, power, two_ways, WIDE)
     assert alone.energy_j == pytest.approx(0.05, rel=0.02)
     assert np.isnan([alone.lower_j, alone.upper_j]).all()
@@ -112,15 +110,8 @@ def test_pauses_and_idle_readings_are_found() -> None:
     found = find_pauses(TIMES, np.array([1, 2, 11]), EXECUTIONS, 100)
     assert found.filled == pytest.approx([0.5, 0.8, 0.5])
     assert found.share == pytest.approx(0.4)
-    assert TIMES[found.idle].tolist() == [
-        500,
-        600,
-        700,
-        800,
-        900,
-        1000,
-        1100,
-    ]  # after the run, before the next
+    # after the run, before the next
+    assert TIMES[found.idle].tolist() == [500, 600, 700, 800, 900, 1000, 1100]
 
 
 def test_few_readings_between_runs_are_helped_by_those_around() -> None:

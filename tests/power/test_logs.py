@@ -432,9 +432,8 @@ def test_one_gpu_may_jitter(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert gpus_in_bursts(np.cumsum(rng.exponential(100 * MS, 500)).astype(int)) == 1
     assert gpus_in_bursts(np.arange(500) * 100 * MS + rng.integers(-40, 40, 500) * MS) == 1
-    assert (
-        gpus_in_bursts(np.cumsum(rng.choice([0, 1, 1, 1, 2], 500)) * MS) == 1
-    )  # faster than its stamps
+    # faster than its stamps
+    assert gpus_in_bursts(np.cumsum(rng.choice([0, 1, 1, 1, 2], 500)) * MS) == 1
     assert gpus_in_bursts(np.cumsum(rng.choice([20, 100], 500)) * MS) == 1
 
 

@@ -216,9 +216,8 @@ def test_the_published_number_of_executions_may_fall_short() -> None:
         "power-window-not-filled", execution=4, before_run=before_run, filled_from=6
     )
     total, mean_w = result.components["total"], truth.power_w(PHASES).mean()
-    assert total.energy.energy_j == pytest.approx(
-        truth.energy_j(), rel=0.02
-    )  # freed of what lies before the run
+    # freed of what lies before the run
+    assert total.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)
     assert total.deconvolved is not None
     assert (
         total.ssp.mean_w

@@ -78,9 +78,8 @@ def test_power_is_steady_when_all_but_little_of_its_rise_is_read(
     assert read_share(np.array([after_us]), window_us, lag_us) >= 1 - MISSED - 1e-9
     if lag_us > MISSED * window_us:
         assert read_share(np.array([after_us]), window_us, lag_us) == pytest.approx(1 - MISSED)
-    steps = (
-        np.arange(200_000) + 0.5
-    ) / 200_000  # the mean over the window of what rises exponentially
+    # the mean over the window of what rises exponentially
+    steps = (np.arange(200_000) + 0.5) / 200_000
     read = 1 - np.exp(-(after_us - window_us * steps) / lag_us)
     assert read_share(np.array([after_us]), window_us, lag_us) == pytest.approx(
         read.mean(), abs=1e-6

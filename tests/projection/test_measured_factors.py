@@ -89,11 +89,8 @@ def test_a_call_whose_problem_was_measured_on_both_goes_by_its_own_ratio() -> No
     )
     assert found["factor"].tolist()[:3] == pytest.approx([2.0, 2.0 * 1.5, 2.0 * 3.0])
     assert found["law"].tolist() == ["flops+pair", "flops+correction", "flops+pair", "bandwidth"]
-    assert found["sigma"].tolist()[:3] == [
-        PAIR_SIGMA,
-        pytest.approx(0.601, abs=1e-3),
-        PAIR_SIGMA,
-    ]  # by few, wide
+    # by few, wide
+    assert found["sigma"].tolist()[:3] == [PAIR_SIGMA, pytest.approx(0.601, abs=1e-3), PAIR_SIGMA]
 
 
 def test_what_both_tables_state_tells_problems_apart() -> None:

@@ -335,9 +335,8 @@ def test_each_way_counts_overlap_as_it_says() -> None:
     totals = totals_of(graph, np.array([50.0, 100.0, 20.0]), rank, everything)
     assert totals["sum"] == pytest.approx((50 + 100 + 20 + 50) / 1000)
     assert totals["overlap"] == pytest.approx((50 + 50 + 20 + 50) / 1000)
-    assert totals["replay"] == pytest.approx(
-        170 / 1000
-    )  # without calls nothing ties the queues: 50, gap 100, 20
+    # without calls nothing ties the queues: 50, gap 100, 20
+    assert totals["replay"] == pytest.approx(170 / 1000)
     halved = totals_of(graph, np.array([50.0, 100.0, 20.0]), rank, everything, idle=0.5)
     assert totals["sum"] - halved["sum"] == pytest.approx(25 / 1000)
 

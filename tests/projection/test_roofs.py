@@ -102,9 +102,8 @@ def test_energy_is_board_power_by_what_runs_and_measured_power_where_it_is_given
     one = energy_of(
         projection, (projection.projected_us,) * 2, 0.9, {("MI300X", "gemm"): Power(750.0, 0.0)}
     )
-    assert (
-        one["power_w"][1] > judged["power_w"][1]
-    )  # the same share of the board power on the other GPU
+    # the same share of the board power on the other GPU
+    assert one["power_w"][1] > judged["power_w"][1]
 
 
 def test_power_is_the_median_of_a_class() -> None:

@@ -55,9 +55,8 @@ def test_two_levels_by_hand() -> None:
     near = float(collective_us(MI300X, "all_reduce", SIZE, 8))
     by_hand = near + 2 * (SIZE / 8) / 2 / 25e3 + 2 * 7.0
     assert float(collective_us(MI300X, "all_reduce", SIZE, 16, network)) == pytest.approx(by_hand)
-    three = (
-        near + 2 * (SIZE / 8) * 2 / 3 / 25e3 + 2 * 2 * 7.0
-    )  # of three nodes two steps each way, as of four
+    # of three nodes two steps each way, as of four
+    three = near + 2 * (SIZE / 8) * 2 / 3 / 25e3 + 2 * 2 * 7.0
     assert float(collective_us(MI300X, "all_reduce", SIZE, 24, network)) == pytest.approx(three)
     table = sent(("allreduce", SIZE, 8, "0"))
     found = world_factors(table, MI300X, MI300X, World(network, network, ranks=16))

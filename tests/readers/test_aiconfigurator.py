@@ -136,9 +136,8 @@ def test_decoding_looks_back_on_the_cache(tmp_path: Path) -> None:
     ("new", "keys", "window"), [(64, 64, 16), (64, 200, 16), (64, 200, 170), (5, 5, 9), (7, 30, 0)]
 )
 def test_a_window_keeps_what_each_query_looks_back_on(new: int, keys: int, window: int) -> None:
-    seen = (
-        np.arange(keys - new, keys) + 0.5
-    )  # the middle of a query: as the formulas without a window count
+    # the middle of a query: as the formulas without a window count
+    seen = np.arange(keys - new, keys) + 0.5
     kept = np.minimum(seen, window) if window else seen
     row = {
         "op": "attention",

@@ -60,10 +60,8 @@ def test_operators_with_time_and_shapes_are_rows_of_their_mean(tmp_path: Path) -
         ["gemm", 64, 256, 128, pytest.approx(220.0), 5, "averages.txt:6"],
         ["gemm", 64, 64, 256, pytest.approx(20.0), 4, "averages.txt:7"],
     ]
-    assert found.rejected["source"].tolist() == [
-        "averages.txt:8",
-        "averages.txt:9",
-    ]  # what the shapes do not tell
+    # what the shapes do not tell
+    assert found.rejected["source"].tolist() == ["averages.txt:8", "averages.txt:9"]
 
 
 @pytest.mark.parametrize(

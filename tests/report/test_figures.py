@@ -242,9 +242,8 @@ def test_the_farthest_off_of_each_third_are_named() -> None:
     off = np.array([1.0, 9.0, 2.0, 3.0, np.nan, 8.0, 1.0, 1.0, 7.0])
     named = figures.farthest(np.arange(9), off, list("abcdefghi"))
     assert [(one["text"], one["x"]) for one in named] == [("b", 1), ("f", 5), ("i", 8)]
-    assert [one["y"] for one in named] == np.log10(
-        [9.0, 8.0, 7.0]
-    ).tolist()  # as plotly wants it on such an axis
+    # as plotly wants it on such an axis
+    assert [one["y"] for one in named] == np.log10([9.0, 8.0, 7.0]).tolist()
 
 
 def test_each_way_of_a_learning_curve_is_named_once() -> None:

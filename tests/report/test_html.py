@@ -175,9 +175,8 @@ def test_sliders_show_what_stands_at_their_values_without_a_script_too() -> None
     text = page(of(Sliders([("GPU", ("A", "B")), ("batch", ("1", "8", "64"))], found, first=4)))
     sliders = [attributes for tag, attributes in parsed(text).tags if tag == "input"]
     assert [one["value"] for one in sliders] == ["1"]
-    assert (
-        '<option value="1" selected>B</option>' in text
-    )  # names are a list: no order leads through them
+    # names are a list: no order leads through them
+    assert '<option value="1" selected>B</option>' in text
     assert [json.loads(one["data-values"]) for one in sliders] == [["1", "8", "64"]]
     assert len(re.findall("<template>", text)) == 6
     assert '<div class="choice"><p>B 8 &lt;b&gt;</p>' in text

@@ -108,9 +108,8 @@ def test_power_is_told_with_how_it_was_measured(
     assert [texts(row)[:3] for row in components.rows] == [
         [kernel.kernel, "total", "compute-bound"], ["", "hbm", "compute-bound"]
     ]  # fmt: skip
-    assert [texts(row)[0] for row in on_page.rows] == [
-        kernel.kernel
-    ] * 2  # each by itself, so that it can be sorted
+    # each by itself, so that it can be sorted
+    assert [texts(row)[0] for row in on_page.rows] == [kernel.kernel] * 2
     assert [row.ends for row in components.rows] == [False, True]
     assert all(len(row.cells) == len(components.columns) for row in components.rows)
     assert [texts(row)[:3] for row in classes.rows] == [

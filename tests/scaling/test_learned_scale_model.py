@@ -72,9 +72,8 @@ def test_one_odd_benchmark_does_not_move_it_far() -> None:
 
 def test_the_interval_is_of_errors_that_each_benchmark_has_without_its_own_lesson() -> None:
     others = [made(loss, 0.6, f"b{i}") for i, loss in enumerate((-1e-3, -2e-3, 1e-3, -1e-3, 2e-3))]
-    heavy = made(
-        -0.2, 2.0, "heavy"
-    )  # it weighs more than all others, whose growth then misses it by far
+    # it weighs more than all others, whose growth then misses it by far
+    heavy = made(-0.2, 2.0, "heavy")
     fitted = LearnedScaleModel([*others, heavy]).fit(made(-1e-3, 0.6, "target").cut([8, 16]))
     assert fitted.growth_ == pytest.approx(2.0)
     lower, upper = fitted.interval(SIZES[-1:])

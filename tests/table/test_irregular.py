@@ -60,9 +60,8 @@ def test_a_spike_stays_and_is_named_with_its_factor(by: str) -> None:
 def test_what_size_explains_is_no_spike_and_ends_are_not_judged() -> None:
     assert without_spikes(table([10, 20, 40, 80, 160])).odd.empty
     assert without_spikes(table([50, 10, 11, 12, 99])).odd.empty
-    assert without_spikes(table([10, 30, 3, 35])).odd["factor"].tolist() == pytest.approx(
-        [0.1]
-    )  # 30 has none alike
+    # 30 has none alike
+    assert without_spikes(table([10, 30, 3, 35])).odd["factor"].tolist() == pytest.approx([0.1])
 
 
 def test_a_row_far_off_is_refused_unless_another_kernel_confirms_it() -> None:

@@ -65,9 +65,8 @@ def test_bytes_count_against_the_memory_only_beyond_the_caches() -> None:
         pytest.approx((moved - caches) / (MI300X.memory_bw_gbs * 1e3)),
         "memory_bw_gbs",
     )
-    small, peak = bound(
-        op="relu", rows=2.0**12, cols=2.0**13
-    )  # 128 MiB: from the last-level cache, beyond the L2
+    # 128 MiB: from the last-level cache, beyond the L2
+    small, peak = bound(op="relu", rows=2.0**12, cols=2.0**13)
     assert (small, peak) == (
         pytest.approx((128 - MI300X.l2_mb) * MIB / (MI300X.llc_bw_gbs * 1e3)),
         "llc_bw_gbs",
@@ -120,10 +119,8 @@ def test_a_collective_takes_the_links_to_its_peers() -> None:
 def test_unknown_devices_and_unknown_work_have_no_bound() -> None:
     assert np.isnan(gemm(64, 64, 64, device="LabChip")[0])
     assert np.isnan(bound(op="kernel", variant="stencil", workgroups=8, threads=64)[0])
-    assert gemm(8192, 8192, 64, "fp4", "MI210")[1] in (
-        "memory_bw_gbs",
-        LOADS,
-    )  # no peak of fp4: bytes are left
+    # no peak of fp4: bytes are left
+    assert gemm(8192, 8192, 64, "fp4", "MI210")[1] in ("memory_bw_gbs", LOADS)
 
 
 def test_every_operator_of_a_table_keeps_its_place() -> None:

@@ -737,9 +737,8 @@ class TestRows:
         assert has(row("aten::max", self.X), op="reduction", rows=1, cols=1024)
         assert has(row("aten::max", self.X, self.X), op="elementwise", variant="max", inputs=2)
         assert has(row("aten::linalg_vector_norm", self.X, "2", "[-1]", "True", None), cols=32)
-        assert (
-            row("aten::sum", ([4, 8], BF, [0, 1]), "[0]", "False", None) == {}
-        )  # reads 8 elements, not 32
+        # reads 8 elements, not 32
+        assert row("aten::sum", ([4, 8], BF, [0, 1]), "[0]", "False", None) == {}
         assert row("aten::sum", self.X, "[5]", "False", None) == {}
 
     def test_losses(self):
@@ -788,9 +787,8 @@ class TestElements:
         )
         assert work("aten::where", ([4, 8], "bool"), self.X, self.X) == (64, 32 * (1 + 2 + 2 + 2))
         assert has(row("aten::div", ([4, 8], LONG), "2"), dtype_out="fp32")
-        assert has(
-            row("aten::abs", self.X, ([0], BF)), inputs=1, rows=4, cols=8
-        )  # the second is where to write
+        # the second is where to write
+        assert has(row("aten::abs", self.X, ([0], BF)), inputs=1, rows=4, cols=8)
 
     def test_copies(self):
         assert has(
@@ -874,9 +872,8 @@ class TestElements:
         )
         adam = row("aten::_fused_adamw_", sizes, sizes, sizes, sizes, [], [[], []], "0.001")
         assert has(adam, op="adam", variant="fused_adamw", rows=1, cols=35)
-        assert (
-            row("aten::_fused_adam_", sizes, sizes, sizes, sizes, sizes, [[], []], "0.001") == {}
-        )  # AMSGrad
+        # AMSGrad
+        assert row("aten::_fused_adam_", sizes, sizes, sizes, sizes, sizes, [[], []], "0.001") == {}
         assert row("aten::_fused_sgd_", sizes, sizes, sizes, "0.1")["op"] == "sgd_momentum"
 
 

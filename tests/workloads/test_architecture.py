@@ -464,10 +464,8 @@ def test_weights_are_the_published_ones() -> None:
         assert model.active_parameters / 1e9 == pytest.approx(active, rel=0.03), name
     text = (resources.files("flopcast.workloads") / "models.toml").read_text(encoding="utf-8")
     tables = {one["name"]: one for one in tomllib.loads(text)["model"]}
-    for (
-        name,
-        table,
-    ) in tables.items():  # one in narrower formats has the weights of the one that it is `like`
+    # one in narrower formats has the weights of the one that it is `like`
+    for name, table in tables.items():
         billions = tables[table.get("like", name)]["billions"]
         assert find(name).parameters / 1e9 == pytest.approx(billions, rel=0.02), name
 

@@ -57,9 +57,8 @@ def test_less_knowledge_never_narrows_a_forecast(
     setting |= {"input_len": 1024, "output_len": 512}
     named, unnamed = width(**setting, release="vllm-0.10.0"), width(**setting)
     assert named <= unnamed * (1 + 1e-9)
-    assert named <= width(**setting, release="vllm-0.10.0", node_gpus=4) * (
-        1 + 1e-9
-    )  # what nodes are joined by
+    # what nodes are joined by
+    assert named <= width(**setting, release="vllm-0.10.0", node_gpus=4) * (1 + 1e-9)
     assert unnamed <= width(**setting, node_gpus=4) * (1 + 1e-9)
 
 
@@ -438,14 +437,12 @@ def test_weights_without_units_are_read_narrow_and_computed_wide() -> None:
         for name in ("fp4", "bf16")
     )
     assert [note.code for note in narrow.remarks if note.code == "widened"] == ["widened"]
-    assert narrow.parts["products"][0] == pytest.approx(
-        wide.parts["products"][0], rel=0.05
-    )  # computing takes as long
+    # computing takes as long
+    assert narrow.parts["products"][0] == pytest.approx(wide.parts["products"][0], rel=0.05)
     few = {**work, "batch": 1, "input_len": 1, "output_len": 100, "kv_dtype": "bf16"}
     narrow, wide = (forecast({**few, "dtype": name}) for name in ("fp4", "bf16"))
-    assert (
-        narrow.parts["products"][0] < 0.55 * wide.parts["products"][0]
-    )  # of which the output matrix stays wide
+    # of which the output matrix stays wide
+    assert narrow.parts["products"][0] < 0.55 * wide.parts["products"][0]
     old = forecast({**work, "gpu": "A100 80GB SXM4", "batch": 1, "dtype": "fp8"})
     assert old.reason is None
 

@@ -98,9 +98,8 @@ def test_a_run_answers_in_its_range_and_the_law_elsewhere() -> None:
     found = forecast({"model": {"layers": layers}, "gpu": "MI300X", "gpus": 8}, runs=[run])
     assert [one.source for one in found.layers] == ["run", "law", ""]
     assert found.layers[0].compute_s == pytest.approx(7e-6)
-    assert found.layers[1].start_s == pytest.approx(
-        7e-6
-    )  # no layer says what it comes after: in a row
+    # no layer says what it comes after: in a row
+    assert found.layers[1].start_s == pytest.approx(7e-6)
     assert [note.code for note in found.remarks] == ["layers-by-source", "layers-in-a-row"]
 
 

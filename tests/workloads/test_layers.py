@@ -31,9 +31,8 @@ def test_the_gpus_together_hold_every_weight(name: str) -> None:
                 one.layers / model.layers * keys * model.hidden * (tp - one.kv_heads) / (tp - 1)
             )
         held = cut.weights * tp - (tp - 1) * copied
-        assert held * model.layers == pytest.approx(
-            stored, rel=1e-3
-        )  # widths that tp does not divide are rounded up
+        # widths that tp does not divide are rounded up
+        assert held * model.layers == pytest.approx(stored, rel=1e-3)
 
 
 def test_experts_are_cut_over_groups() -> None:

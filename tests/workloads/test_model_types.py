@@ -352,9 +352,8 @@ def test_every_key_of_a_class_changes_the_weights_as_it_does_there_or_is_remarke
         if not row["changed"]:
             continue
         kind = model_types.find(row["type"])
-        if (
-            kind is None or row["type"] == "helium"
-        ):  # whose class multiplies only heads that make up its width
+        # whose class multiplies only heads that make up its width
+        if kind is None or row["type"] == "helium":
             continue
         stated = {key: value for key, value in kind.keys.items() if value is not None}
         for usual, own in kind.names.items():

@@ -41,9 +41,8 @@ def test_the_spread_covers_the_truth() -> None:
         truth = prior.root @ rng.standard_normal(len(CONSTANTS))
         found = calibrate(*_runs(20, truth, seed), **ABOUT)
         inside.append(np.linalg.norm(np.linalg.solve(found.root, found.mean - truth)) ** 2)
-    assert np.mean(inside) == pytest.approx(
-        len(CONSTANTS), rel=0.3
-    )  # chi-squared with as many degrees of freedom
+    # chi-squared with as many degrees of freedom
+    assert np.mean(inside) == pytest.approx(len(CONSTANTS), rel=0.3)
 
 
 def test_two_runs_sharpen_another_release() -> None:

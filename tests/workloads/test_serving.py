@@ -129,12 +129,10 @@ def test_a_rule_that_reads_no_feature_is_saved_where_it_is_selected(
         assert (found["predicted_ms"] / found["sum of parts"]).to_numpy() == pytest.approx(
             1.5, rel=0.05
         )
-        assert (
-            found["upper_ms"] < 1.5 * found["lower_ms"]
-        ).all()  # of its own errors, which are of 2 %
-    assert not [
-        column for column in trained.dataset.X if column.startswith("rule.")
-    ]  # no model was told
+        # of its own errors, which are of 2 %
+        assert (found["upper_ms"] < 1.5 * found["lower_ms"]).all()
+    # no model was told
+    assert not [column for column in trained.dataset.X if column.startswith("rule.")]
 
 
 def test_an_engine_reduces_short_messages_on_new_gpus_faster_than_their_library() -> None:

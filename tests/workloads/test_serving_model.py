@@ -380,9 +380,8 @@ def test_between_two_slow_runs_more_requests_are_not_faster_per_token(
     after = own.served(users).tpot_ms
     assert (np.diff(after) >= -1e-9).all()
     assert after[[0, 6]] == pytest.approx(ends["tpot_ms"].to_numpy(), rel=0.01)
-    faster = users.iloc[[2]].assign(
-        tpot_ms=0.9 * after[2]
-    )  # a third run says otherwise, and is heeded
+    # a third run says otherwise, and is heeded
+    faster = users.iloc[[2]].assign(tpot_ms=0.9 * after[2])
     assert own.calibrated(faster).served(users).tpot_ms[2] < 0.92 * after[2]
 
 
@@ -448,9 +447,8 @@ def test_a_covariance_is_one(small: ServingModel) -> None:
         fit = small.fits[name]
         shares = summed(points, fit, name)[1]
         found = covariance(points, points, shares, shares, fit)
-        assert found == pytest.approx(
-            covariance(points, replace(points), shares, shares, fit)
-        )  # not by its mirror
+        # not by its mirror
+        assert found == pytest.approx(covariance(points, replace(points), shares, shares, fit))
         assert found == pytest.approx(found.T)
         assert np.linalg.eigvalsh(found).min() > -1e-8 * len(found)
         for term in ("run", "configuration"):  # alone, each counts for those of one name

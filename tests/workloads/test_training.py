@@ -42,9 +42,8 @@ def test_products_take_three_passes_and_a_fourth_when_recomputed() -> None:
         (again["products"] - plain["products"]) / 2
     )
     flop = 6 * (6.74e9 - 2 * 4096 * 32000) * 16 * 4096
-    assert flop / plain["products"] / 1e12 == pytest.approx(
-        600, rel=0.15
-    )  # achieved, of 1307 TFLOP/s
+    # achieved, of 1307 TFLOP/s
+    assert flop / plain["products"] / 1e12 == pytest.approx(600, rel=0.15)
 
 
 def test_the_bubble_shrinks_with_micro_batches_and_interleaving() -> None:
@@ -54,9 +53,8 @@ def test_the_bubble_shrinks_with_micro_batches_and_interleaving() -> None:
     )
     assert few["pipeline"] / sum(few.values()) > many["pipeline"] / sum(many.values())
     interleaved = training_parts(complete({**PIPED, "interleave": 2}))
-    assert (
-        few["pipeline"] / 2 < interleaved["pipeline"] < few["pipeline"]
-    )  # half the bubble, twice the messages
+    # half the bubble, twice the messages
+    assert few["pipeline"] / 2 < interleaved["pipeline"] < few["pipeline"]
 
 
 def test_gpus_that_share_a_sequence_sum_their_gradients_and_share_the_states() -> None:
@@ -265,9 +263,8 @@ def test_adapters_on_more_memory_and_more_nodes(shared_data: Path) -> None:
     def rate(**changes: Any) -> float:
         return 8.0 / forecast({**base, **changes}).predicted
 
-    assert (
-        forecast({**base, "gpus": 8, "zero": 1}).fits is False
-    )  # which is why some layers are recomputed on MI300X
+    # which is why some layers are recomputed on MI300X
+    assert forecast({**base, "gpus": 8, "zero": 1}).fits is False
     host = rate(gpus=8, recompute="full", recompute_layers=21)
     ratio = measured["MI325X_EPYC_9575F_pytorch"] / measured["MI300X_EPYC_9575F_pytorch"]
     assert rate(gpus=8, gpu="MI325X") / host == pytest.approx(ratio, rel=0.05)

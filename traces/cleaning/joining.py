@@ -231,13 +231,11 @@ class Joined:
     mean of a dispatch, over those compared; NaN where none is).
     """
 
-    dispatches: dict[
-        str, pd.DataFrame
-    ]  # the runs whose times count, each with the counters of all passes
+    # the runs whose times count, each with the counters of all passes
+    dispatches: dict[str, pd.DataFrame]
     counters: pd.DataFrame
-    notes: tuple[
-        Remark, ...
-    ]  # ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs
+    # ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs
+    notes: tuple[Remark, ...]
 
 
 def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:

@@ -330,9 +330,8 @@ class CleanedTraces:
     rejected: pd.DataFrame  # its rows that are no measurements
     coverage: Coverage | None
     joined: Joined | None
-    remarks: tuple[
-        Remark, ...
-    ]  # ``cut-by-ranges``, what the readers remark, and what `joined` does
+    # ``cut-by-ranges``, what the readers remark, and what `joined` does
+    remarks: tuple[Remark, ...]
     unreadable: tuple[str, ...] = ()  # what was no trace, and why
     doubts: tuple[Remark, ...] = ()  # the findings on the traces (``trace-finding``)
 

@@ -43,9 +43,8 @@ class StepSelection:
     ``no-activity-in-steps``.
     """
 
-    steps: (
-        pd.DataFrame
-    )  # `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("": kept)
+    # `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("": kept)
+    steps: pd.DataFrame
     reason: ObjectArray  # why each activity is left out, "" where it is not; shape (n_dispatches,)
     notes: tuple[Remark, ...]
 

@@ -38,9 +38,8 @@ def test_factorises_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, w = wild_counters(5, 60, 30, extras=False)
     eliminate_free(centred(X, y, w), 1)
     assert len(calls) == 1
-    eliminate_free(
-        centred(X[:20], y[:20], w[:20]), 1
-    )  # once for all columns, once where they become independent
+    # once for all columns, once where they become independent
+    eliminate_free(centred(X[:20], y[:20], w[:20]), 1)
     assert [shape[1] for shape in calls[1:]] == [30, 19]
 
 

@@ -35,9 +35,8 @@ def test_collinear_columns_share_the_effect_and_have_no_p_value() -> None:
     model = OLS().fit(
         np.column_stack([x, 1000 * x, z, np.zeros(30)]), 4 * x + z + 0.1 * rng.normal(size=30)
     )
-    assert model.coef_[0] == pytest.approx(
-        1000 * model.coef_[1]
-    )  # least norm in units of each column's length
+    # least norm in units of each column's length
+    assert model.coef_[0] == pytest.approx(1000 * model.coef_[1])
     assert np.isnan(model.p_values_).tolist() == [True, True, False, True]
     assert model.coef_[3] == 0
     assert model.rank_ == 2

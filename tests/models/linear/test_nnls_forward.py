@@ -186,9 +186,8 @@ def test_the_criterion_counts_columns_not_positive_coefficients(
     n, k = 80, 2.0 if criterion == "aic" else math.log(80)
     rng = np.random.default_rng(7)
     a, b, c, error = *rng.uniform(size=(3, n)), 0.01 * rng.normal(size=n)
-    X = np.column_stack(
-        [a + b + error, a, b, c]
-    )  # the first enters, and is at zero beside the next two
+    # the first enters, and is at zero beside the next two
+    X = np.column_stack([a + b + error, a, b, c])
     y = a + 1.1 * b - 0.01 * c - 0.5 * error + 2
     model = Stepwise(base="nnls", direction=direction, criterion=criterion).fit(X, y)
     moved = [int(step[3:]) for step in model.steps_]

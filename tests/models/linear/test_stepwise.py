@@ -205,14 +205,12 @@ def test_more_columns_than_rows_leaves_a_residual_degree_of_freedom(
 
 def test_backward_begins_where_one_residual_degree_of_freedom_is_left() -> None:
     model = Stepwise(direction="backward").fit(*wide())
-    assert (
-        len(model.selected_features_) + len(model.steps_) == 13
-    )  # 15 rows, less intercept, less one
+    # 15 rows, less intercept, less one
+    assert len(model.selected_features_) + len(model.steps_) == 13
     assert model.edf_path_[0] == 14
     corrected = Stepwise(direction="backward", criterion="aicc").fit(*wide())
-    assert (
-        len(corrected.selected_features_) + len(corrected.steps_) == 11
-    )  # AICc has no value before
+    # AICc has no value before
+    assert len(corrected.selected_features_) + len(corrected.steps_) == 11
     assert corrected.edf_path_[0] == 12
     assert np.isfinite(corrected.criterion_path_).all()
 

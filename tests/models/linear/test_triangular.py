@@ -66,9 +66,8 @@ def test_both_ways_to_solve_agree(rows: tuple, monkeypatch: pytest.MonkeyPatch) 
     problem = centred(*rows)
     columns = np.array([2, 0, 3])
     by_qr = minimum_norm(problem, columns)
-    monkeypatch.setattr(
-        "flopcast.models.linear.triangular.dtrtri", lambda R: (R, 1)
-    )  # as if singular
+    # as if singular
+    monkeypatch.setattr("flopcast.models.linear.triangular.dtrtri", lambda R: (R, 1))
     by_svd = minimum_norm(problem, columns)
     for a, b in zip(by_qr, by_svd, strict=True):
         np.testing.assert_allclose(a, b)
@@ -104,9 +103,8 @@ def test_it_is_optimal_on_any_design(seed: int, n: int, p: int, copies: int, noi
     scale = np.linalg.norm(problem.b)
     assert t.min() >= 0
     assert np.abs(gradient[t > 0]).max(initial=0) <= 1e-8 * scale
-    assert (
-        gradient.max() <= 1e-6 * scale
-    )  # a column within 1e-7 of the span of the others may be left out
+    # a column within 1e-7 of the span of the others may be left out
+    assert gradient.max() <= 1e-6 * scale
 
 
 @settings(max_examples=60, deadline=None, database=None, derandomize=True)

@@ -491,10 +491,8 @@ def test_an_archive_larger_than_allowed_is_refused(tmp_path: Path) -> None:
         (b'\n{\n "schemaVersion": 1,\n "deviceProperties": [', True),
         (b'{"metadata": {}, "traceEvents": [{"ph": "X", "cat": "cpu_op"', True),
         (b'[{"ph": "X", "cat": "kernel", "name"', True),
-        (
-            b'[ {}\n,{"name": "process_name", "ph": "M", "pid":"2"',
-            False,
-        ),  # rocprof and its successor rpd
+        # rocprof and its successor rpd
+        (b'[ {}\n,{"name": "process_name", "ph": "M", "pid":"2"', False),
         (b'{"rocprofiler-sdk-tool":[{"metadata"', False),
         (b'{"traceEvents": [{"ph": "X", "cat": "blink"', False),  # a browser
         (b'{"schema": "1.0.1", "nodes": [', False),  # an execution trace

@@ -336,9 +336,8 @@ def test_reference_numbers(shared_data: Path) -> None:
         "finite-difference/kernel1_results.db": (1004, 2648556655),
         "seismic-stencils/13-12-2023_results.csv": (1024, 1554596726),
     }
-    assert all(
-        trace.findings == [] for trace in found.values()
-    )  # no DurationNs differs from EndNs - BeginNs
+    # no DurationNs differs from EndNs - BeginNs
+    assert all(trace.findings == [] for trace in found.values())
     stencils = found["seismic-stencils/13-12-2023_results.csv"].dispatches
     assert len(counters_of(stencils)) == 7
     assert stencils[counters_of(stencils)].notna().all(axis=None)

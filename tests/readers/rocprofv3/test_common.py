@@ -84,12 +84,8 @@ def test_numbers_beyond_64_bits_are_held_at_the_ends() -> None:
     [
         ([0, 3], [1, 1], [0, 3], True),
         ([0, 0], [1, 1], [0, 0], True),
-        (
-            [0, 0],
-            [1, 2],
-            [1, 2],
-            False,
-        ),  # all on one stream, and yet on two queues: streams were not recorded
+        # all on one stream, and yet on two queues: streams were not recorded
+        ([0, 0], [1, 2], [1, 2], False),
         ([None, None], [1, 2], [1, 2], False),
     ],
 )

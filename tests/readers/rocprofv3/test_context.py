@@ -115,10 +115,8 @@ def calls_of(*rows: tuple[str, int, int]) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("calls", "expected"),
     [
-        (
-            [("a", 1, 7), ("b", 2, 8)],
-            [True, False, False],
-        ),  # ids of one process mean nothing in another
+        # ids of one process mean nothing in another
+        ([("a", 1, 7), ("b", 2, 8)], [True, False, False]),
         ([("", 1, 7), ("", 2, 8)], [True, True, False]),
         ([("a", 5, 7)], [False, False, False]),
     ],

@@ -107,9 +107,8 @@ def test_contradictions_are_errors(kernels: Table) -> None:
         merge_coverage(
             {"one": kernels([1.0, 1.0], block_x=[64, 128])}, kernels([1.0, 1.0], block_x=64)
         )
-    assert merge_coverage(
-        {"one": kernels([1.0], grid_x=8)}, kernels([1.0])
-    ).complete  # the full run tells no launches
+    # the full run tells no launches
+    assert merge_coverage({"one": kernels([1.0], grid_x=8)}, kernels([1.0])).complete
     with pytest.raises(DataError, match="no kernels"):
         merge_coverage({})
 

@@ -65,9 +65,8 @@ def test_the_interval_over_parts_by_hand() -> None:
 
 
 def test_likeness_of_neighbours_stretches_the_interval_by_hand() -> None:
-    rising = np.exp(
-        np.arange(1.0, 8.0)
-    )  # n = 7: ranks 1 and 7, three sigma on either side of the median
+    # n = 7: ranks 1 and 7, three sigma on either side of the median
+    rising = np.exp(np.arange(1.0, 8.0))
     found = repeat_intervals(
         np.r_[rising, rising[[0, 6, 1, 5, 2, 4, 3]]], *[np.repeat([3, 8], 7)] * 2, np.zeros(14)
     )
@@ -151,17 +150,8 @@ def test_drift_compares_the_halves_in_time() -> None:
 
 
 def test_what_lies_beyond_seven_mad_of_the_median_is_removed() -> None:
-    values = [
-        10.0,
-        11.0,
-        12.0,
-        13.0,
-        13.0,
-        14.0,
-        19.0,
-        20.0,
-        27.1,
-    ]  # median 13, distances 3 2 1 0 0 1 6 7 14.1: MAD 2
+    # median 13, distances 3 2 1 0 0 1 6 7 14.1: MAD 2
+    values = [10.0, 11.0, 12.0, 13.0, 13.0, 14.0, 19.0, 20.0, 27.1]
     found = mad_filter(values)
     assert (found.median[0], found.mad[0], found.limit[0]) == (13.0, 2.0, 14.0)
     assert found.removed.tolist() == [8]

@@ -51,7 +51,6 @@ def bounds(ordered: np.ndarray) -> tuple[float, float]:
 @cache
 def rank_of(count: int) -> int:
     """Return the largest rank whose interval covers the median with sqrt(0.95); 0 where there is none."""
-    tails = 2 * binom.cdf(
-        np.arange(count // 2 + 1), count, 0.5
-    )  # of the intervals of rank 1, 2, ...
+    # of the intervals of rank 1, 2, ...
+    tails = 2 * binom.cdf(np.arange(count // 2 + 1), count, 0.5)
     return int((1 - tails >= 0.95**0.5).sum())
