@@ -294,7 +294,9 @@ class ProjectedTrace(Result):
 @also_saving("chakra")
 @saving
 @configured
-def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:
+def project(
+    trace: Path | str, target: str | Sequence[Device] | Device | None = None, **choices: Any
+) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
 
     Parameters
@@ -333,9 +335,10 @@ def project(trace: Path | str, target: Device | None = None, **choices: Any) -> 
     >>> found.measured_us, lower < found.projected_us < upper
     (50.0, True)
     """
-    if isinstance(several_devices(target, "target"), list | tuple):
+    chosen = several_devices(target, "target")
+    if isinstance(chosen, list | tuple):
         raise ParameterError("target", "must be one GPU here: `project_each` takes several")
-    first = list(islice(project_traces([trace], target, **choices), 2))
+    first = list(islice(project_traces([trace], chosen, **choices), 2))
     if len(first) > 1:
         raise DataError("holds several traces: project them with `project_each`", source=str(trace))
     return first[0]

@@ -76,7 +76,7 @@ def command(
     if several:
         files = FILES["projections"]
     elif traces[0].is_dir() and not together:
-        # how many traces it holds is known once they are read
+        # how many traces it holds shows once they are read
         files = (*files, *FILES["projections"])
     durations = given["durations"]
     check_output(out, files, [*traces, *([durations] if durations else [])])

@@ -290,7 +290,7 @@ def _beside(choice: Choice) -> list[str]:
 
 
 def _unsure_of_tuning(choice: Choice, first: pd.Series) -> list[str]:
-    """Say why a way is not sure enough, where it would be if the engine was known to be tuned."""
+    """Say why a way is not sure enough, where it would be if the engine was tuned."""
     asked = choice.question
     tuned = choice.as_tuned
     if not asked.limited or first["holds"] >= asked.sure or math.isnan(tuned):

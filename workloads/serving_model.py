@@ -232,7 +232,7 @@ class Fit:
     trees: Trees | None = None  # None where they helped no answer
     # None where no run of a stock engine was measured
     stock: Stock | None = None
-    # by `Points.stacks`: how much longer own runs of a stack took, in parts of what stock engines
+    # by `Points.stacks`: how much longer the runs of a stack took, in parts of what stock engines
     # take longer (0: as tuned), and its standard deviation
     stacks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # by the place of a run, the deviation of the logarithms of repeats of its setting
@@ -258,7 +258,7 @@ class Served:
     # joined by " and ", or `TWO_RUNS`. A first token is as wide as what itself rests on, which may
     # be less.
     basis: tuple[str, ...] = ()
-    # whether an own run was cut so over the GPUs, with whatever lengths
+    # whether a run of the user was cut so over the GPUs, with whatever lengths
     from_runs: tuple[bool, ...] = ()
     # mean of what the logarithm of a stock engine is on top, 0 of tuned ones and those of own runs,
     # and whether either was asked; shape (n_settings,)
@@ -417,7 +417,7 @@ class ServingModel:
         prompts = _prompts(rows, here.steps)
         held_up = self._held_up(rows, user_gpu, prompts)
         for time in TIMES:
-            # own runs of the stack say how it is set up
+            # the runs of the stack say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
             rests[time] = self._rests(time, rows, here, near, queued, makers, held_up)
             logs = self._logs(rows, here, time, rests[time].trust, user_gpu)
@@ -464,7 +464,7 @@ class ServingModel:
         leasts, measured = {}, {}
         for time in TIMES:
             floor = np.nan_to_num(least(rows, time, user_gpu))
-            # an own run within what `serving.impossible` lets pass stays as measured
+            # a run of the user within what `serving.impossible` lets pass stays as measured
             measured[time] = values[time] * np.exp(-differ[time])
             leasts[time] = np.where(owned, np.fmin(floor, measured[time]), floor)
             values[time] = np.maximum(values[time], leasts[time])
@@ -731,7 +731,7 @@ class ServingModel:
         repeated = self._repeated(near, time)
         rests, with_runs = rests.repeated(repeated), with_runs.repeated(repeated)
         with_runs = with_runs.beyond(time, of_setting, held_up)
-        # far beyond own runs it is as sure as without
+        # far beyond the user's runs it is as sure as without
         return with_runs.unless(rests, rests.spread < with_runs.spread)
 
     def _repeated(self, near: FloatArray, time: str) -> FloatArray:
@@ -821,15 +821,15 @@ class ServingModel:
         They have as many requests under way and match its lengths. The nearest of them count, and of
         these the ones that share the most of `CONDITIONS`.
         """
-        own = self.runs[self._owned]
+        measured = self.runs[self._owned]
         same = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
         users = as_numbers(rows, "concurrency")
-        same &= users[:, None] == as_numbers(own, "concurrency")
+        same &= users[:, None] == as_numbers(measured, "concurrency")
         nearest = np.where(same, near, 0.0).max(axis=1, initial=0.0)
         same &= near > nearest[:, None] - (1.0 - REPEATED)
         shared = np.zeros(near.shape)
         for name in CONDITIONS:
-            shared += _words_of(rows, name)[:, None] == _words_of(own, name)
+            shared += _words_of(rows, name)[:, None] == _words_of(measured, name)
         best = np.where(same, shared, -1.0).max(axis=1, initial=-1.0)
         return same & (shared == best[:, None])
 
@@ -901,13 +901,13 @@ class ServingModel:
         Those of the deployment tell, else those of the model on the GPU, else those of the stack; NaN
         without any.
         """
-        own = self._points.part(self._owned)
+        users = self._points.part(self._owned)
         runs = pd.DataFrame(
             {
                 "reach": reach_of(self.runs[self._owned], time),
-                "stack": own.stacks,
-                "combination": own.names["combination"],
-                "deployment": own.names["deployment"],
+                "stack": users.stacks,
+                "combination": users.names["combination"],
+                "deployment": users.names["deployment"],
             }
         )
         least, most = np.full((2, len(here.group)), np.nan)
@@ -1084,8 +1084,8 @@ class ServingModel:
                 "no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known "
                 "GPU"
             )
-        own = kept(runs).assign(**{name: as_numbers(runs, name) for name in OWN})
-        joined = pd.concat([self.runs, own], ignore_index=True)
+        added = kept(runs).assign(**{name: as_numbers(runs, name) for name in OWN})
+        joined = pd.concat([self.runs, added], ignore_index=True)
         about = {
             **self.about,
             "own_from": self.about.get("own_from", len(self.runs)),
@@ -1103,10 +1103,10 @@ class ServingModel:
         factors: FloatArray,
         setting: np.ndarray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the weights of the learnt runs and of own ones, which the law misses by ``missing``.
+        """Return the weights of the learnt runs and of added ones, which the law misses by ``missing``.
 
-        With A the covariances of the learnt runs, B those with own ones and C those of own ones, w
-        the weights before, the own ones are S⁻¹ (missing - Bᵀ w), S = C - Bᵀ A⁻¹ B, and the learnt
+        With A the covariances of the learnt runs, B those with added ones and C those of added ones, w
+        the weights before, the added ones are S⁻¹ (missing - Bᵀ w), S = C - Bᵀ A⁻¹ B, and the learnt
         ones w - A⁻¹ B times these: what the learnt runs missed (A w) stays.
         """
         from scipy.linalg import cho_factor, cho_solve  # a forecast need not wait for it
@@ -1211,11 +1211,11 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 missing.append(name)
         if parts.about.get("own_from", len(runs)) < len(runs):
             missing += [
-                f"{name} of own runs: calibrate it anew" for name in OWN if name not in runs
+                f"{name} of the runs: calibrate it anew" for name in OWN if name not in runs
             ]
             for time in TIMES:
                 if fits[time].published is None:
-                    missing.append(f"published_{time} of own runs: calibrate it anew")
+                    missing.append(f"published_{time} of the runs: calibrate it anew")
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["tpot_ms"].spreads]))
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["ttft_ms"].spreads]))
         if missing:
@@ -1430,7 +1430,7 @@ def loads_of(runs: pd.DataFrame, points: Points) -> np.ndarray:
 
 
 def reach_of(runs: pd.DataFrame, time: str) -> FloatArray:
-    """Return how far own runs (`OWN`) lie from a tuned engine (0) to the median of a stock one (1), shape (n,)."""
+    """Return how far runs (`OWN`) lie from a tuned engine (0) to the median of a stock one (1), shape (n,)."""
     measured, tuned, stock = (
         np.log(as_numbers(runs, name)) for name in (time, *(f"{how}_{time}" for how in TUNINGS))
     )

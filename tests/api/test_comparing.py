@@ -30,6 +30,10 @@ class Run:
     """The evidence of a run: models with their errors, row by row."""
 
     folder = None
+    trained = None
+
+    def save(self, path: Path, *, made: object = None, overwrite: bool = False) -> None:
+        """Write nothing: only what it says of itself is compared."""
 
     def __init__(
         self, errors: dict[str, np.ndarray], rows: np.ndarray, metric: str = "duration_us"

@@ -558,7 +558,7 @@ def test_own_runs_with_speculation_are_forecast_as_measured(tmp_path: Path) -> N
     assert "as tuned" not in notes["serving-basis"].text
     assert "tuning=stock" in notes["own-stack"].text
     stated = runs.rename(columns={"variant": "speculation"}).assign(speculation="mtp")
-    same = fc.calibrate(stated.assign(tuning="stock", prefill_gpus=8, num_prompts=512))
+    same = fc.calibrate(stated.assign(tuning="stock", prefill_gpus=0, num_prompts=512))
     for time, fit in own.fits.items():
         assert same.fits[time].weights == pytest.approx(fit.weights)
     assert sum("[option-not-read]" in note for note in same.about["notes"]) == 2

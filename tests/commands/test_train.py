@@ -19,7 +19,7 @@ import flopcast as fc
 from flopcast.api import training as job
 from flopcast.api.predicting import predict as predict_rows
 from flopcast.api.provenance import data_hash
-from flopcast.errors import DataError
+from flopcast.errors import DataError, FlopcastError
 from flopcast.evaluation import competition
 from flopcast.evaluation.competition import columnar, fit_all
 from flopcast.evaluation.crossval import Course, Outcome, cross_validate
@@ -368,7 +368,7 @@ def test_what_the_user_got_wrong_is_one_line_and_exit_code_2(
 
 
 def test_a_budget_leaves_models_out_by_name(data: Path) -> None:
-    with pytest.raises(Exception, match="model of the suite"):
+    with pytest.raises(FlopcastError, match=r"the budget of 1e-09 s was spent .NNLS."):
         job.train([data], host="MI300X", target="MI355X", models=["NNLS"], jobs=1, budget=1e-9)
 
 
