@@ -21,7 +21,7 @@ Device: TypeAlias = str | Path | GPU
 """How a call names a GPU: its name or alias, a TOML file with the user's, or the GPU itself."""
 Devices: TypeAlias = str | Sequence[Device]
 """``MI308X,MI300X``, or a sequence of devices."""
-DeviceName: TypeAlias = str
+DeviceName: TypeAlias = str | GPU
 """A device as the data call it, whether the catalogue has a GPU of that name or not."""
 
 

@@ -16,7 +16,6 @@ from .derived import as_taken, with_options_of
 PLACE = 20
 EXAMPLES = (
     "flopcast predict runs/mine new.csv --out predictions.csv",
-    "flopcast predict runs/mine new.csv --out predictions.html",
     "flopcast predict shipped products.csv --target MI300X",
 )
 

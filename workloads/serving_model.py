@@ -409,6 +409,7 @@ class ServingModel:
         values, rests, longers = {}, {}, {}
         floors, shares = {}, {}
         given_back, differ = {}, {}
+        before: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {}
         deployments = self._points.names["deployment"]
         owned = _among(here.names["deployment"], deployments[self._owned])
         combinations = self._points.names["combination"][self._owned]
@@ -445,10 +446,13 @@ class ServingModel:
             if self._owned.any():
                 values[time] = self._between(time, rows, values[time], near, user_gpu)
                 elsewhere = stacked & ~self._bracketed(time, rows, near)
-                values[time], floors[time], most = self._in_order(
-                    time, rows, here, values[time], elsewhere, user_gpu
-                )
-                wide = np.minimum(wide, spread + most / NINETY_PERCENT)
+                if elsewhere.any():
+                    # of both times, and asked once
+                    before = before or self._before(rows, user_gpu)
+                    values[time], floors[time], most = self._in_order(
+                        time, here, values[time], elsewhere, before[time]
+                    )
+                    wide = np.minimum(wide, spread + most / NINETY_PERCENT)
                 # else none is sooner than the part of it that they took longer
                 longer, _ = self._factors(self.fits[time], rows, here.stacks)
                 without = values[time] * np.exp(-np.maximum(longer, 0.0))
@@ -921,11 +925,10 @@ class ServingModel:
     def _in_order(
         self,
         time: str,
-        rows: pd.DataFrame,
         here: Points,
         values: FloatArray,
         where: BoolArray,
-        user_gpu: GPU | None,
+        before: tuple[FloatArray, FloatArray, FloatArray],
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return a time of settings of the user's stacks, in the order of the user's runs, tuned and stock engines.
 
@@ -933,9 +936,9 @@ class ServingModel:
         than the nearest of them; where all took longer than a stock one, none is sooner than that. Where
         all took less than a tuned engine, none is later than that. Beside the times come the medians
         of the laws that bound them from below, ms, and how much later a tuned engine is where it bounds
-        them from above, in logarithms; 0 and infinity where nothing does.
+        them from above, in logarithms; 0 and infinity where nothing does. ``before`` is that of `_before`.
         """
-        tuned, stock, lowest = self._before(rows, user_gpu)[time]
+        tuned, stock, lowest = before
         least, most = self._reach(time, here)
         slower = where & (least > 0.0)
         faster = where & (most <= 0.0)

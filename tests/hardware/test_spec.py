@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from flopcast.errors import DataError, NotPublishedError
+from flopcast.errors import DataError, NotPublishedError, ParameterError
 from flopcast.hardware import DTYPES, FIGURES, GPU, UNITS, all_gpus, find
 from flopcast.hardware.spec import LISTS, NONPACKED, WORDS
 
@@ -83,7 +83,7 @@ def test_a_figure_is_above_zero_or_an_error(gpu):
 
 
 def test_require_knows_only_figures():
-    with pytest.raises(AttributeError, match="vendor"):
+    with pytest.raises(ParameterError, match="vendor"):
         TOY.require("vendor")
 
 
