@@ -46,7 +46,7 @@ from ..hardware import GPU, all_gpus
 from ..hardware.constants import constant
 from ..operators.kinds.serving_run import gpus as gpus_of
 from ..operators.kinds.serving_run import together
-from ..operators.work import BITS, as_numbers, canonical_dtypes, numbers, texts
+from ..operators.work import BITS, as_numbers, canonical_dtypes, distinct, numbers, texts
 
 LAYER_US: Final = constant("launch.layer").value
 """Launches and small kernels of a layer, per step: vLLM on MI300X."""
@@ -342,8 +342,7 @@ def _rates(frame: pd.DataFrame, user_gpu: GPU | None) -> tuple[FloatArray, ...]:
     devices = texts(frame, "device")
     formats = texts(frame, "dtype_a")
     weights = texts(frame, "dtype_b")
-    keys = pd.MultiIndex.from_arrays([devices, formats, weights])
-    codes, levels = keys.factorize()
+    codes, levels = distinct(devices, formats, weights)
     figures = np.array(
         [_figures(str(d), str(a), str(b), user_gpu) for d, a, b in levels], dtype=np.float64
     ).reshape(-1, 5)

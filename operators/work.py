@@ -227,6 +227,21 @@ def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
     return words[codes]
 
 
+def distinct(*columns: np.ndarray) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+    """Return the place of each row's values among the distinct ones, (n,), and these, in order of appearance.
+
+    >>> codes, levels = distinct(np.array(["a", "b", "a"]), np.array([1, 1, 1]))
+    >>> codes.tolist(), len(levels)
+    ([0, 1, 0], 2)
+    """
+    places: dict[tuple[Any, ...], int] = {}
+    codes = [
+        places.setdefault(values, len(places))
+        for values in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return np.array(codes, dtype=np.intp), [*places]
+
+
 def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Return the bytes of one element of the precision in column `name` (0.5 for fp4, 0.75 for fp6).
 

@@ -38,7 +38,7 @@ from ..hardware import find as find_gpu
 from ..laws.serving_steps import SLOWED, Steps, steps
 from ..operators.kinds.serving_run import FIGURES, together
 from ..operators.operators import complete
-from ..operators.work import as_numbers, texts
+from ..operators.work import as_numbers, distinct, texts
 from ..remarks import Remark, remark
 from ..settings import configured
 from . import serving_artifact
@@ -341,7 +341,7 @@ class ServingModel:
         The law is that of the setting. What runs add to it is that of the nearest lengths of prompts
         and answers which runs of the model had: beyond them the law alone says how a time changes.
         """
-        fit, points = self.fits[time], self._points
+        fit = self.fits[time]
         base, _ = summed(here, fit, time)
         factors = self._factors(fit, rows, here.stacks)[0]
         lengths = self._lengths_measured(rows, here, time)
@@ -353,13 +353,9 @@ class ServingModel:
             np.column_stack([here.traits[name] for name in LENGTHS[:5]])
         ).all(axis=1)
         logs = np.full(len(base), np.nan)
-        used = fit.weights != 0
-        runs, run_shares = points.part(used), summed(points, fit, time)[1][used]
+        runs, run_shares, weights = self._weighted[time]
         for places in np.array_split(np.flatnonzero(sure), max(1, sure.sum() // 1024)):
-            added = (
-                covariance(here.part(places), runs, shares[places], run_shares, fit)
-                @ fit.weights[used]
-            )
+            added = covariance(here.part(places), runs, shares[places], run_shares, fit) @ weights
             _check_drawn(time, added)
             logs[places] = base[places] + fit.centre + trust[places, 0] * added
         places = np.flatnonzero(sure & (trust[:, 1] > 0))
@@ -372,15 +368,13 @@ class ServingModel:
         self, rows: pd.DataFrame, here: Points, time: str
     ) -> dict[str, FloatArray]:
         """Return the lengths of prompts and answers nearest to each setting's that runs of its model had."""
-        learnt = self._learnt(time)
-        model = self._points.names["model"][learnt]
         nearest = {}
         for name in ("input_len", "output_len"):
-            lengths = pd.Series(as_numbers(self.runs, name)[learnt])
-            of_model = lengths.groupby(model).agg(["min", "max"]).reindex(here.names["model"])
-            shortest = of_model["min"].fillna(lengths.min())
-            longest = of_model["max"].fillna(lengths.max())
-            nearest[name] = np.clip(as_numbers(rows, name), shortest.to_numpy(), longest.to_numpy())
+            of_model, shortest, longest = self._lengths[time, name]
+            of_model = of_model.reindex(here.names["model"])
+            lower = of_model["min"].fillna(shortest).to_numpy()
+            upper = of_model["max"].fillna(longest).to_numpy()
+            nearest[name] = np.clip(as_numbers(rows, name), lower, upper)
         return nearest
 
     def _learnt(self, time: str) -> BoolArray:
@@ -391,6 +385,43 @@ class ServingModel:
     @cached_property
     def _points(self) -> Points:
         return points_of(self.runs, slower=self.slower)
+
+    @cached_property
+    def _weighted(self) -> dict[str, tuple[Points, FloatArray, FloatArray]]:
+        """By time the points of the runs that measured it, their shares and weights."""
+        weighted = {}
+        for time, fit in self.fits.items():
+            used = fit.weights != 0
+            shares = summed(self._points, fit, time)[1]
+            weighted[time] = (self._points.part(used), shares[used], fit.weights[used])
+        return weighted
+
+    @cached_property
+    def _lengths(self) -> dict[tuple[str, str], tuple[pd.DataFrame, float, float]]:
+        """By time and length the least and the most that learnt runs of each model have, and those of all."""
+        lengths = {}
+        for time in self.fits:
+            learnt = self._learnt(time)
+            model = self._points.names["model"][learnt]
+            for name in ("input_len", "output_len"):
+                values = pd.Series(as_numbers(self.runs, name)[learnt])
+                of_model = values.groupby(model).agg(["min", "max"])
+                lengths[time, name] = (of_model, float(values.min()), float(values.max()))
+        return lengths
+
+    @cached_property
+    def _extents(self) -> dict[tuple[str, bool], tuple[pd.DataFrame, pd.Series]]:
+        """By time, published runs alone or all, the most that learnt runs of each model have (`BEYOND`), and all."""
+        every = pd.DataFrame(extents(self.runs))
+        most = {}
+        for time in self.fits:
+            for is_published in (True, False):
+                part = self._learnt(time)
+                if is_published:
+                    part &= ~self._owned
+                model = self._points.names["model"][part]
+                most[time, is_published] = (every[part].groupby(model).max(), every[part].max())
+        return most
 
     @configured
     def served(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> Served:
@@ -410,6 +441,7 @@ class ServingModel:
         floors, shares = {}, {}
         given_back, differ = {}, {}
         before: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {}
+        points_beside: dict[bytes, tuple[pd.DataFrame, Points]] = {}
         deployments = self._points.names["deployment"]
         owned = _among(here.names["deployment"], deployments[self._owned])
         combinations = self._points.names["combination"][self._owned]
@@ -422,7 +454,9 @@ class ServingModel:
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
             rests[time] = self._rests(time, rows, here, near, queued, makers, held_up)
             logs = self._logs(rows, here, time, rests[time].trust, user_gpu)
-            logs = self._rising(time, rows, logs, rests[time].trust, ~owned, user_gpu)
+            logs = self._rising(
+                time, rows, logs, rests[time].trust, ~owned, user_gpu, points_beside
+            )
             if time == "ttft_ms":
                 trust = rests["tpot_ms"].trust
                 logs, wider = self._of_short_prompts(rows, here, logs, near, trust, user_gpu)
@@ -481,7 +515,7 @@ class ServingModel:
                 beneath[time] = np.log(floors[time]) - np.log(values[time])
         basis = rests["tpot_ms"].basis
         two = basis == TWO_RUNS
-        of_model = self._most(here, ~self._owned, "tpot_ms")
+        of_model = self._most(here, "tpot_ms", is_published=True)
         of_setting = self._most_near(here, near, "tpot_ms")
         beyond = (
             *_remarks_beyond("run of the model", of_model, rows, ~two, rests, held_up),
@@ -556,7 +590,7 @@ class ServingModel:
         points = points_of(asked, user_gpu, self.slower)
         step = self._logs(asked, points, "tpot_ms", trust[at], user_gpu)
         every = np.ones(len(at), dtype=bool)
-        step = self._rising("tpot_ms", asked, step, trust[at], every, user_gpu)
+        step = self._rising("tpot_ms", asked, step, trust[at], every, user_gpu, {})
         shorter = logs.copy()
         shorter[at], wider[at] = towards_a_step(logs[at], step, tokens[at], measured[at])
         return shorter, wider
@@ -569,11 +603,13 @@ class ServingModel:
         trust: FloatArray,
         where: BoolArray,
         user_gpu: GPU | None,
+        points_beside: dict[bytes, tuple[pd.DataFrame, Points]],
     ) -> FloatArray:
         """Return logarithms of a time that fall nowhere with more requests under way.
 
         In some places (``where``) each is the mean of the most that fewer requests take and of the
-        least that more take, of `LOADS` and itself: what rises already is left as it is.
+        least that more take, of `LOADS` and itself: what rises already is left as it is. The points
+        of these loads are kept in ``points_beside`` for the other time of the same rows.
         """
         rising = logs.copy()
         at = np.flatnonzero(where & np.isfinite(logs))
@@ -595,8 +631,12 @@ class ServingModel:
         loads = loads[~pd.MultiIndex.from_frame(loads[["setting", "users"]]).isin(pairs)]
         if len(loads):
             place = loads["place"].to_numpy()
-            beside = rows.iloc[place].assign(concurrency=loads["users"].to_numpy())
-            points = points_of(beside.reset_index(drop=True), user_gpu, self.slower)
+            loaded = loads["users"].to_numpy()
+            key = place.tobytes() + loaded.tobytes()
+            if key not in points_beside:
+                beside = rows.iloc[place].assign(concurrency=loaded).reset_index(drop=True)
+                points_beside[key] = (beside, points_of(beside, user_gpu, self.slower))
+            beside, points = points_beside[key]
             loads["log"] = self._logs(beside, points, time, trust[place], user_gpu)
             answers = pd.concat([answers, loads], ignore_index=True)
         every = answers.sort_values("users", kind="stable")
@@ -722,7 +762,7 @@ class ServingModel:
         fit = self.fits[time]
         learnt = fit.weights != 0
         plain = bases(here.names, self._names(learnt & ~self._owned))
-        of_model = _doublings(rows, self._most(here, ~self._owned, time))
+        of_model = _doublings(rows, self._most(here, time, is_published=True))
         rests = _rested(plain, fit, queued, makers).beyond(time, of_model, held_up)
         if not (learnt & self._owned).any():
             return rests
@@ -950,17 +990,18 @@ class ServingModel:
         beneath = tuned ** (1.0 - part) * lowest**part
         return bounded, np.where(slower, beneath, 0.0), later
 
-    def _most(self, here: Points, of: BoolArray, time: str) -> dict[str, FloatArray]:
-        """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
-        alone = self._learnt(time) & of
-        extent = pd.DataFrame(extents(self.runs))[alone]
-        of_model = extent.groupby(self._points.names["model"][alone]).max()
-        largest = of_model.reindex(here.names["model"]).fillna(extent.max())
+    def _most(self, here: Points, time: str, *, is_published: bool) -> dict[str, FloatArray]:
+        """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all.
+
+        These are the published runs alone (``is_published``), or those of the user too.
+        """
+        of_model, of_all = self._extents[time, is_published]
+        largest = of_model.reindex(here.names["model"]).fillna(of_all)
         return {name: largest[name].to_numpy(dtype=np.float64) for name in BEYOND}
 
     def _most_near(self, here: Points, near: FloatArray, time: str) -> dict[str, FloatArray]:
         """Return the same of the user's runs that match each setting, where any does."""
-        largest = self._most(here, np.ones(len(self.runs), dtype=bool), time)
+        largest = self._most(here, time, is_published=False)
         matched = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
         for name, values in largest.items():
             extent = extents(self.runs)[name][self._owned]
@@ -1511,8 +1552,7 @@ def points_of(
     devices = texts(rows, "device")
     if user_gpu is not None:  # whose kernels were measured
         devices = np.where(devices == user_gpu.name, user_gpu.measured_name, devices)
-    keys = pd.MultiIndex.from_arrays([devices, texts(rows, "engine"), texts(rows, "dtype_b")])
-    codes, levels = keys.factorize()
+    codes, levels = distinct(devices, texts(rows, "engine"), texts(rows, "dtype_b"))
     each = []
     for kind in SLOWED:
         each.append([_slower(slower or {}, kind, *map(str, level)) for level in levels])

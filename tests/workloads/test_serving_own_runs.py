@@ -266,5 +266,5 @@ def test_a_model_that_does_not_hold_what_was_measured_is_to_be_calibrated_anew(
         fits = {time: replace(fit, published=None) for time, fit in own.fits.items()}
         without = replace(own, fits=fits)
     without.save(tmp_path / "own.parquet")
-    with pytest.raises(DataError, match=f"{name} of own runs: calibrate it anew"):
+    with pytest.raises(DataError, match=f"{name} of the runs: calibrate it anew"):
         load(tmp_path / "own.parquet")
