@@ -166,9 +166,9 @@ BEYOND: Final[Mapping[str, Mapping[str, float]]] = {
     "prompt_shortness": {"tpot_ms": 0.02, "ttft_ms": 0.0},
 }
 """What the deviation of the logarithm grows by (in squares) for each doubling beyond the most of
-`extents` that a run of the model had: with it nine in ten runs are covered that have up to eight
-times as much as those learnt from (`benchmarks.serving_beyond`). What `_CONTENDED` ones add is
-bounded, and first tokens of shorter prompts go `serving_limits.towards_a_step`."""
+`extents` that a run of the model had: with it nine in ten times per token are covered of runs that
+go up to eight times as far, and six to nine in ten first tokens (`benchmarks.serving_beyond`). What
+`_CONTENDED` ones add is bounded, and first tokens of shorter prompts go `serving_limits.towards_a_step`."""
 _CONTENDED: Final = ("shortness", "prompt_ratio")
 """Of these, directions in which the prompts and answers of other requests hold one up longer."""
 _WIDER: Final = 1.005
