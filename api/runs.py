@@ -438,7 +438,7 @@ class Run(Result):
             devices = data["target"]
         error = "not measured since its correction"
         if selected["e_out"] is not None:
-            error = f"{selected['e_out']:.3g} %"
+            error = percent(selected["e_out"])
         best = f"{selected['name']}, E_out {error}"
         return f"<Run {devices}, {data['metric']}: {'; '.join([best, *origin(self.provenance)])}>"
 

@@ -290,7 +290,9 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
     assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(
         encoding="utf-8"
     )
-    assert repr(fc.load(tmp_path / "run")).startswith("<Run MI300X → MI355X, duration_us: ")
+    loaded = fc.load(tmp_path / "run")
+    assert repr(loaded).startswith("<Run MI300X → MI355X, duration_us: ")
+    assert f"E_out {loaded.selected['e_out']:.1f} %" in repr(loaded)
 
 
 def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_machine_alone(

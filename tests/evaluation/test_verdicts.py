@@ -133,3 +133,8 @@ def test_too_few_says_what_is_missing() -> None:
         (40, 3),
         (5, 1),
     ]
+
+
+def test_an_interval_that_rounds_to_zero_has_no_sign() -> None:
+    assert str(Interval(-0.001, -0.004, 0.002, 0.95)) == "0.00 [0.00, 0.00]"
+    assert str(Interval(-0.2, -0.3, -0.1, 0.95)) == "-0.20 [-0.30, -0.10]"
