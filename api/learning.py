@@ -170,7 +170,7 @@ def curve(
     prior_run: str | Path | Run | None = None,
     shifted_run: RunGiven | None = None,
     models: Names | None = MODELS,
-    scheme: str = "grouped",
+    scheme: str | None = None,
     interval: float = 0.9,
     seed: int = 0,
     progress: Report | None = None,
@@ -205,8 +205,8 @@ def curve(
         on these rows in the way it was trained.
     models : sequence of str, optional
         As for `train`. None: all.
-    scheme : {"grouped", "kfold"}
-        As for `train`: whole groups are held out, or rows.
+    scheme : {"grouped", "kfold"}, optional
+        Whole groups are held out, or rows. None: groups where there are three or more, else rows.
     interval : float, default=0.9
         As for `predict`: of those whose coverage is counted.
     seed : int
@@ -252,7 +252,12 @@ def curve(
     measured = load_measurements(data or None, devices=names, only=names, **reading)
     options: dict[str, Any] = {"metric": metric, "group": values.columns("group", group)}
     every = build_dataset(measured.frame, host=measured_on, target=predicted, **options)
-    if scheme not in (possible := usable_schemes(every)[0]):
+    possible = usable_schemes(every)[0]
+    if scheme is None and "grouped" in possible:
+        scheme = "grouped"
+    elif scheme is None:
+        scheme = possible[0]
+    if scheme not in possible:
         raise ParameterError(
             "scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}"
         )
