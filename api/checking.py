@@ -24,9 +24,16 @@ from ..errors import (
     few,
 )
 from ..evaluation import advising
-from ..evaluation.advising import check_need, choose, coordinates, expected_error, importance
+from ..evaluation.advising import (
+    check_need,
+    choose,
+    coordinates,
+    expected_error,
+    importance,
+    rows_to_reach,
+)
 from ..evaluation.campaigns import Campaigns, stated
-from ..evaluation.checking import Checked, Score, assess
+from ..evaluation.checking import Checked, Outcome, Score, assess
 from ..evaluation.corrected_error import SCHEME_OF
 from ..evaluation.intervals import LEVEL
 from ..evaluation.stated_error import NEW_GROUP, NOTHING_STATED, WITHIN
@@ -101,7 +108,7 @@ class Check(Result):
 
     @property
     def verdict(self) -> str:
-        """``still valid``, ``shifted``, ``no longer valid``, ``cannot tell`` or ``too few data``."""
+        """One of `evaluation.checking.Outcome`: ``still valid``, ``shifted``, ... or ``proves nothing``."""
         return str(self.found.outcome)
 
     @property
@@ -213,10 +220,7 @@ class Check(Result):
         return replace(correction, **ends)
 
     def __repr__(self) -> str:
-        said = self.verdict
-        if self.facts.all_trained:
-            said = "proves nothing, trained on all of these rows"
-        return f"<Check of {self.facts.run}: {said}, {self.found.score.n} rows>"
+        return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
 
 
 @saving
@@ -355,6 +359,8 @@ def check(
     checked_rows = assess(
         rows, folds, level=interval, margin=margin, covered=covered, errors=errors, seed=seed
     )
+    if lost["all_trained"]:
+        checked_rows = replace(checked_rows, outcome=Outcome.TRAINED, correction=None)
     before = []
     factor = None
     if model.correction is not None:
@@ -875,7 +881,8 @@ def needed_as_stated(run: RunLike, need: float, *candidates: Data, **settings: A
     """Say the same of the mean error that a run states of the question that its model is saved for.
 
     Where a corrected run was measured on rows of the other question alone, it is the error of those.
-    ``candidates`` are what could be measured, as for `advise`.
+    ``candidates`` are what could be measured, as for `advise`. Where they do not reach what is
+    needed, or there are none, it is said how many rows would (`advising.rows_to_reach`).
     """
     selections = {}
     for cv in run.metrics["cv"]:
@@ -905,7 +912,18 @@ def needed_as_stated(run: RunLike, need: float, *candidates: Data, **settings: A
             what += " within the trained range"
     what += unknown
     now = Need(need, error / 100, what=what)
-    return _with_ways(now, run, candidates, settings, of_new_groups=scheme == "grouped")
+    of_new_groups = scheme == "grouped"
+    answer = _with_ways(now, run, candidates, settings, of_new_groups=of_new_groups)
+    if now.reached or any(after <= need for _, after in answer.ways):
+        return answer
+    count = run.metrics["data"]["n"]
+    more = rows_to_reach(now.now, need, count, of_new_groups=of_new_groups)
+    if more is None:
+        return answer
+    like = "of new groups like those trained"
+    if not of_new_groups:
+        like = "of the trained groups"
+    return replace(now, ways=[(f"about {counted(more, 'row')} more, {like},", need)])
 
 
 def _with_ways(

@@ -38,6 +38,8 @@ CURVE_KNOWN: Final = 0.3
 So it did where 256 rows of `choose` joined 120 or 400, 18 draws of six tables of AITER and of two
 made-up laws: the falls expected of new groups were 1.08 times the true ones, all together
 (``benchmarks.calibration``, cell ``more_rows``, measures it on others)."""
+MOST_GROWTH: Final = 10.0
+"""Times the trained rows that are said to reach an error, at most: a judgement."""
 APART: Final = 1.0  # standard deviations between rows of equal coordinates and different groups
 _LEFT_OUT: Final = ("waves", "tiles", "ridge")
 """Logarithms that say of a device how work is cut, not of the work how large it is."""
@@ -153,6 +155,24 @@ def expected_error(
         "unseen": unseen_error * growth**-CURVE_UNSEEN,
         "new_groups": len(set(names[batch]) - set(names[old])),
     }
+
+
+def rows_to_reach(error: float, need: float, trained: int, *, of_new_groups: bool) -> int | None:
+    """Return how many rows beside those ``trained`` are expected to lower an error to what is needed.
+
+    Both are in the same unit. It falls as `CURVE_UNSEEN` or `CURVE_KNOWN` says; None where that takes
+    more than `MOST_GROWTH` times the rows trained, so far that no table has shown it.
+
+    >>> rows_to_reach(0.10, 0.09, 400, of_new_groups=True), rows_to_reach(0.10, 0.05, 400, of_new_groups=True)
+    (408, None)
+    """
+    power = CURVE_KNOWN
+    if of_new_groups:
+        power = CURVE_UNSEEN
+    growth = (error / need) ** (1.0 / power)
+    if growth > 1.0 + MOST_GROWTH:
+        return None
+    return int(np.ceil(trained * (growth - 1.0)))
 
 
 def check_need(need: float | None) -> None:

@@ -94,6 +94,7 @@ class Outcome(StrEnum):
     RETRAIN = "no longer valid"
     UNDECIDED = "cannot tell"
     TOO_FEW = "too few data"
+    TRAINED = "proves nothing"  # the run was trained on all of these rows
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,12 @@ _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.RETRAIN: "error",
     Outcome.UNDECIDED: "warning",
     Outcome.TOO_FEW: "soft",
+    Outcome.TRAINED: "warning",
 }
 _ALL_TRAINED: Final = "the run was trained on all of these rows: they say nothing about new ones"
 _ROWS: Final = "rows"  # the name of their table, to which the figure's points lead
 _SHOWN: Final = 8  # groups on a terminal
+_MANY_TIMES: Final = 1_000  # from which on a ratio of errors is not said more exactly
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ _NEXT: Final = {
     Outcome.RETRAIN: "flopcast train on the old rows and the new ones",
     Outcome.UNDECIDED: "measure more rows, of more groups, and check again",
     Outcome.TOO_FEW: "measure more rows, of more groups, and check again",
+    Outcome.TRAINED: "flopcast check RUN NEW.csv with rows that it was not trained on",
 }
 
 
@@ -134,9 +137,6 @@ def check_document(
     """
     outcome = f"{verdict(checked)}."
     tone = _TONES[checked.outcome]
-    if facts.all_trained:
-        outcome = f"proves nothing: {_ALL_TRAINED}."
-        tone = "warning"
     answer = Lines([Line(outcome, tone)], "answer", medium="terminal")
     sentences = reasons(checked, facts)
     if learnt is not None:
@@ -146,7 +146,7 @@ def check_document(
     if facts.unsaved:
         unsaved = f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."
         closing.append(lines([unsaved], tone="warning"))
-    if not facts.all_trained and not facts.saved:
+    if not facts.saved:
         closing.append(upcoming(_next(checked.outcome, facts)))
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
@@ -231,6 +231,7 @@ def verdict(checked: Checked) -> str:
         Outcome.RETRAIN: "no longer valid: retrain",
         Outcome.UNDECIDED: f"cannot tell whether it is still valid within {share(checked.margin, 0)}: {_open(checked)}",
         Outcome.TOO_FEW: f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups {_that_count(checked)} are needed",
+        Outcome.TRAINED: f"proves nothing: {_ALL_TRAINED}",
     }[checked.outcome]
 
 
@@ -288,9 +289,12 @@ def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
         against = f"out of sample{facts.before}"
         if checked.growth_of_stated and checked.stated is not None:
             against = f"it states of rows like these, {stated_error(checked.stated._asdict())}"
-        said.append(
-            f"{errs} {growth.value:.2f} times as much as {against} (at least {growth.lower:.2f})"
-        )
+        if growth.lower > _MANY_TIMES:
+            said.append(f"{errs} more than {_MANY_TIMES:,} times as much as {against}")
+        else:
+            said.append(
+                f"{errs} {growth.value:.2f} times as much as {against} (at least {growth.lower:.2f})"
+            )
     if facts.target != facts.trained_target:
         said.append(
             f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s"

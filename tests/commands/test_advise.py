@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 
@@ -75,7 +76,11 @@ def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(
     new_groups = parts.get("within") or parts["every"]
     # of the saved model's question, not of the easiest
     assert now == pytest.approx(new_groups["e_out"] / 100)
-    assert needed(run, 0.9 * now).ways == ()
+    [(rows, after)] = needed(run, 0.9 * now).ways
+    trained = fc.load(run).metrics["data"]["n"]
+    assert f"about {math.ceil(trained * (0.9 ** (-1 / 0.15) - 1)):,} rows" in rows
+    assert after == 0.9 * now
+    assert needed(run, 0.1 * now).ways == ()  # more than ten times the rows
     of_rows = fc.predict(run, candidates).half_width()
     short = needed(run, 0.9 * of_rows, candidates)
     assert (short.reached, short.told.code) == (False, "need-not-reached")

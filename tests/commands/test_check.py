@@ -164,6 +164,8 @@ def test_rows_trained_on_are_left_out_unless_there_are_no_others(run: Path) -> N
     found = fc.check(run, gemms(0))
     assert (found.found.score.n, found.facts.all_trained) == (48, True)
     assert found.document().opening[0].answer.startswith("proves nothing")
+    assert found.verdict == found.to_dict()["verdict"] == "proves nothing"
+    assert fc.check(run, gemms(0).iloc[[0, 48]]).verdict == "proves nothing"
 
 
 @pytest.mark.no_cover
