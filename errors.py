@@ -111,6 +111,10 @@ class DataError(FlopcastError):
         return DataError(str(self), source=source)
 
 
+class TooFewRowsError(DataError):
+    """The usable rows are fewer than what was asked for needs."""
+
+
 class NoMeasurementsError(DataError):
     """The files are readable and hold nothing that was timed; ``notes`` say what was passed over."""
 

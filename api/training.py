@@ -15,9 +15,11 @@ import pandas as pd
 from .. import values
 from ..errors import (
     ParameterError,
+    TooFewRowsError,
     check_jobs,
     check_number,
     check_quick,
+    counted,
     few,
 )
 from ..evaluation.competition import by_trees, compete
@@ -256,19 +258,22 @@ def train(
             settings = (named, left_out, brought, suite, quick, select, trees, seed)
             with replacing(overwrite=overwrite, reads=paths_among(given)):
                 kept = KeptFits(Path(fits), _depend_on(dataset, digest, settings), resume=resume)
-        competition = compete(
-            dataset,
-            suite,
-            models=named,
-            without=left_out,
-            more=brought,
-            quick=quick,
-            scheme=scheme,
-            criterion=select,
-            seed=seed,
-            observers=_observers(kept, seconds, progress),
-            by_candidate=seconds is not None,
-        )
+        try:
+            competition = compete(
+                dataset,
+                suite,
+                models=named,
+                without=left_out,
+                more=brought,
+                quick=quick,
+                scheme=scheme,
+                criterion=select,
+                seed=seed,
+                observers=_observers(kept, seconds, progress),
+                by_candidate=seconds is not None,
+            )
+        except TooFewRowsError as error:
+            raise _with_rejected(error, measured) from None
         forests = {}
         if trees:
             forests = by_trees(dataset, seed=seed, observers=_observers(kept, None, progress))
@@ -317,6 +322,17 @@ def _measurements(
     if bare:
         measured = replace(measured, notes=(*measured.notes, _without_figures(bare)))
     return measured
+
+
+def _with_rejected(error: TooFewRowsError, measured: Measurements) -> TooFewRowsError:
+    """Return the error with the rows that could not be used, and why: they may be what is missing."""
+    rejected = measured.rejected_by_reason
+    if not rejected:
+        return error
+    said = [repr(note) for note in measured.notes if note.code == "other-unit"]
+    for reason, count in rejected.items():
+        said.append(f"{counted(count, 'row')} {reason} ({measured.rejected_at[reason]})")
+    return TooFewRowsError(f"{error}; left out: {few(said, limit=3)}")
 
 
 def _with_cost(rows: pd.DataFrame, target_cost: str, units: Any) -> pd.DataFrame:

@@ -47,6 +47,7 @@ CURES = {
     "dropped-dispatches": "profile again with a larger buffer, or fewer kernels",
     "few-groups": "measure workloads of other groups, or group by other columns with `--group`",
     "rows-alone": "measure more rows of each group, or group by other columns with `--group`",
+    "never-varies": "see whether the column holds what was measured, in a unit fine enough",
     "few-steps-kept": "record more steps",
     "files-skipped": "give the files that hold measurements alone, or see [formats](../formats.rst)",
     "fp32-assumed": "`--default dtype_a=bf16`",

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import DataError, FlopcastError, ParameterError, counted, few
+from ..errors import FlopcastError, ParameterError, TooFewRowsError, counted, few
 from ..features.catalogue import BASELINE_INPUT
 from ..features.matrix import Dataset
 from ..laws.rates import HOST_DEVICE
@@ -299,6 +299,12 @@ def compete(
         notes.append(_few_rows(len(dataset), len(contestants)))
     folds = _folds(dataset)
     notes += _sampled((*analytic, *contestants), len(dataset), folds["kfold"])
+    if np.ptp(dataset.y) == 0.0:
+        text = (
+            "every row has the same measured value: errors of 0 % and intervals without width say no "
+            "more than that"
+        )
+        notes.append(remark("never-varies", text, value=float(dataset.y[0])))
     settings: dict[str, Any] = {
         "schemes": schemes,
         "folds": folds,
@@ -417,7 +423,7 @@ def _folds(dataset: Dataset) -> dict[str, int]:
             shuffled = fewer
     why_so_few = joined(dataset.report.get("remarks", ()))
     if rows < shuffled and why_so_few:
-        raise DataError(
+        raise TooFewRowsError(
             f"{shuffled}-fold cross-validation needs at least {shuffled} rows, there are {rows}: "
             f"{why_so_few}"
         )

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import DataError
+from ..errors import DataError, TooFewRowsError
 from ..laws.rates import HOST_DEVICE
 from ..operators.operators import RUN
 from ..table.problems import problem_ids
@@ -280,7 +280,7 @@ def make_folds(
         if problems is not None:
             count = len(np.unique(problems))
         if count < folds:
-            raise DataError(
+            raise TooFewRowsError(
                 f"{folds}-fold cross-validation needs at least {folds} {units}, there are {count}: "
                 "measure more, or select fewer conditions"
             )

@@ -14,6 +14,7 @@ import pytest
 import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.tests.readers.kineto.made_up import write_trace
+from flopcast.tests.report.pages import printed
 
 ODD = [10**400, 1 + 2j, [1], {"a": 1}, {1}, b"\xff", np.array([1, 2]), pd.NA, object(), "x" * 400]
 SERVED: dict[str, Any] = {"gpu": "MI300X", "batch": 8, "input_len": 128, "output_len": 64}
@@ -162,3 +163,33 @@ def test_a_pipe_is_not_waited_for(suffix: str, tmp_path: Path) -> None:
     for ask in asks:
         with pytest.raises(FlopcastError):
             ask()
+
+
+def products_in(unit_factor: float, rows: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    shapes = pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": rng.integers(512, 4096, rows)})
+    shapes["n"] = 1024 * (1 + np.arange(rows) % 4)
+    shapes["k"] = 4096
+    us = 10 + shapes["m"] * shapes["n"] * 1e-5
+    us[:1] = 1.0
+    host = shapes.assign(device="MI300X", duration_us=us * unit_factor)
+    target = shapes.assign(device="MI355X", duration_us=us / 2 * unit_factor)
+    return pd.concat([host, target], ignore_index=True)
+
+
+def test_rows_left_out_are_named_where_too_few_are_left() -> None:
+    with pytest.raises(fc.DataError, match=r"left out: .*78 rows impossible-duration"):
+        fc.train(products_in(1e9), host="MI300X", target="MI355X", models="OLS", jobs=1)
+
+
+def test_a_target_that_never_varies_is_told_of() -> None:
+    rows = products_in(1.0)
+    rows.loc[rows["device"] == "MI355X", "duration_us"] = 10.0
+    run = fc.train(rows, host="MI300X", target="MI355X", models="OLS", jobs=1)
+    assert "never-varies" in str(run.metrics["data"]["notes"])
+    rng = np.random.default_rng(1)
+    noise = np.exp(rng.normal(0, 0.05, len(rows)))
+    rows["m"] += 1
+    rows["duration_us"] *= noise
+    sentences = printed(run.check(rows).document())
+    assert "more than 1,000 times" in sentences
