@@ -370,10 +370,7 @@ class ServingModel:
         """Return the lengths of prompts and answers nearest to each setting's that runs of its model had."""
         nearest = {}
         for name in ("input_len", "output_len"):
-            of_model, shortest, longest = self._lengths[time, name]
-            of_model = of_model.reindex(here.names["model"])
-            lower = of_model["min"].fillna(shortest).to_numpy()
-            upper = of_model["max"].fillna(longest).to_numpy()
+            lower, upper = self._lengths[time, name].at(here.names["model"])
             nearest[name] = np.clip(as_numbers(rows, name), lower, upper)
         return nearest
 
@@ -397,22 +394,31 @@ class ServingModel:
         return weighted
 
     @cached_property
-    def _lengths(self) -> dict[tuple[str, str], tuple[pd.DataFrame, float, float]]:
-        """By time and length the least and the most that learnt runs of each model have, and those of all."""
+    def _own_runs(self) -> pd.DataFrame:
+        return self.runs[self._owned]
+
+    @cached_property
+    def _own_points(self) -> Points:
+        return self._points.part(self._owned)
+
+    @cached_property
+    def _lengths(self) -> dict[tuple[str, str], _OfModels]:
+        """By time and length the least and the most that learnt runs of each model have."""
         lengths = {}
         for time in self.fits:
             learnt = self._learnt(time)
             model = self._points.names["model"][learnt]
             for name in ("input_len", "output_len"):
                 values = pd.Series(as_numbers(self.runs, name)[learnt])
+                of_all = pd.Series({"min": values.min(), "max": values.max()})
                 of_model = values.groupby(model).agg(["min", "max"])
-                lengths[time, name] = (of_model, float(values.min()), float(values.max()))
+                lengths[time, name] = _OfModels.of(of_model, of_all)
         return lengths
 
     @cached_property
-    def _extents(self) -> dict[tuple[str, bool], tuple[pd.DataFrame, pd.Series]]:
-        """By time, published runs alone or all, the most that learnt runs of each model have (`BEYOND`), and all."""
-        every = pd.DataFrame(extents(self.runs))
+    def _extents(self) -> dict[tuple[str, bool], _OfModels]:
+        """By time, published runs alone or all, the most that learnt runs of each model have (`BEYOND`)."""
+        every = pd.DataFrame(extents(self.runs), columns=[*BEYOND])
         most = {}
         for time in self.fits:
             for is_published in (True, False):
@@ -420,7 +426,8 @@ class ServingModel:
                 if is_published:
                     part &= ~self._owned
                 model = self._points.names["model"][part]
-                most[time, is_published] = (every[part].groupby(model).max(), every[part].max())
+                of_model = every[part].groupby(model).max()
+                most[time, is_published] = _OfModels.of(of_model, every[part].max())
         return most
 
     @configured
@@ -436,7 +443,7 @@ class ServingModel:
         here = points_of(rows, user_gpu, self.slower)
         queued = queues(here.steps).astype(int)
         makers = vendors(rows, user_gpu)
-        near = nearness(here, self._points.part(self._owned))
+        near = nearness(here, self._own_points)
         values, rests, longers = {}, {}, {}
         floors, shares = {}, {}
         given_back, differ = {}, {}
@@ -448,14 +455,14 @@ class ServingModel:
         of_model = _among(here.names["combination"], combinations)
         stacked = np.zeros(len(rows), dtype=bool)
         prompts = _prompts(rows, here.steps)
-        held_up = self._held_up(rows, user_gpu, prompts)
+        held_up = self._held_up(rows, here, user_gpu, prompts)
         for time in TIMES:
             # the runs of the stack say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
             rests[time] = self._rests(time, rows, here, near, queued, makers, held_up)
             logs = self._logs(rows, here, time, rests[time].trust, user_gpu)
             logs = self._rising(
-                time, rows, logs, rests[time].trust, ~owned, user_gpu, points_beside
+                time, rows, here, logs, rests[time].trust, ~owned, user_gpu, points_beside
             )
             if time == "ttft_ms":
                 trust = rests["tpot_ms"].trust
@@ -552,12 +559,14 @@ class ServingModel:
         remarks = (*self._remarks(rests, queued, served, as_run), *beyond)
         return replace(served, remarks=remarks)
 
-    def _held_up(self, rows: pd.DataFrame, user_gpu: GPU | None, prompts: FloatArray) -> FloatArray:
+    def _held_up(
+        self, rows: pd.DataFrame, here: Points, user_gpu: GPU | None, prompts: FloatArray
+    ) -> FloatArray:
         """Return what other requests can add to the deviation of a time (`serving_limits.contention`).
 
         How long a request takes alone is what the law says.
         """
-        alone = points_of(rows.assign(concurrency=1.0), user_gpu, self.slower)
+        alone = points_of(rows.assign(concurrency=1.0), user_gpu, self.slower, here)
         times = {}
         for time in TIMES:
             fit = self.fits[time]
@@ -590,7 +599,7 @@ class ServingModel:
         points = points_of(asked, user_gpu, self.slower)
         step = self._logs(asked, points, "tpot_ms", trust[at], user_gpu)
         every = np.ones(len(at), dtype=bool)
-        step = self._rising("tpot_ms", asked, step, trust[at], every, user_gpu, {})
+        step = self._rising("tpot_ms", asked, points, step, trust[at], every, user_gpu, {})
         shorter = logs.copy()
         shorter[at], wider[at] = towards_a_step(logs[at], step, tokens[at], measured[at])
         return shorter, wider
@@ -599,6 +608,7 @@ class ServingModel:
         self,
         time: str,
         rows: pd.DataFrame,
+        here: Points,
         logs: FloatArray,
         trust: FloatArray,
         where: BoolArray,
@@ -615,8 +625,9 @@ class ServingModel:
         at = np.flatnonzero(where & np.isfinite(logs))
         if not len(at):
             return rising
-        same = rows.iloc[at].drop(columns="concurrency")
-        setting = same.groupby([*same], sort=False, dropna=False).ngroup().to_numpy()
+        same = rows.iloc[at].drop(columns="concurrency").to_numpy(dtype=object)
+        same[pd.isna(same)] = None
+        setting, _ = distinct(*same.T)
         users = as_numbers(rows, "concurrency")[at]
         answers = pd.DataFrame({"setting": setting, "users": users, "log": logs[at]})
         first = at[np.unique(setting, return_index=True)[1]]
@@ -627,15 +638,17 @@ class ServingModel:
                 "place": np.repeat(first, len(LOADS)),
             }
         )
-        pairs = pd.MultiIndex.from_frame(answers[["setting", "users"]])
-        loads = loads[~pd.MultiIndex.from_frame(loads[["setting", "users"]]).isin(pairs)]
+        asked = {*zip(setting.tolist(), users.tolist(), strict=True)}
+        pairs = zip(loads["setting"], loads["users"], strict=True)
+        loads = loads[[pair not in asked for pair in pairs]]
         if len(loads):
             place = loads["place"].to_numpy()
             loaded = loads["users"].to_numpy()
             key = place.tobytes() + loaded.tobytes()
             if key not in points_beside:
                 beside = rows.iloc[place].assign(concurrency=loaded).reset_index(drop=True)
-                points_beside[key] = (beside, points_of(beside, user_gpu, self.slower))
+                alike = here.part(place)
+                points_beside[key] = (beside, points_of(beside, user_gpu, self.slower, alike))
             beside, points = points_beside[key]
             loads["log"] = self._logs(beside, points, time, trust[place], user_gpu)
             answers = pd.concat([answers, loads], ignore_index=True)
@@ -719,23 +732,21 @@ class ServingModel:
     @property
     def calibrated_settings(self) -> int:
         """Number of settings that the user ran with two or more numbers of requests under way."""
-        users = pd.Series(as_numbers(self.runs, "concurrency")[self._owned])
-        each = users.groupby(settings_of(self._points.part(self._owned)))
+        users = pd.Series(as_numbers(self._own_runs, "concurrency"))
+        each = users.groupby(settings_of(self._own_points))
         return int(each.nunique().gt(1).sum())
 
     @property
     def contradictions(self) -> Iterator[Remark]:
         """A remark on each time of which repeats among the user's runs contradict each other."""
-        return contradicting(self.runs[self._owned], self)
+        return contradicting(self._own_runs, self)
 
     def _released(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return settings, those without a release with that of the user's last run on their GPU and engine."""
-        places = zip(
-            *(texts(self.runs[self._owned], name) for name in ("device", "engine")), strict=True
-        )
-        last = dict(zip(places, texts(self.runs[self._owned], "engine_version"), strict=True))
-        if not last:
+        if self._own_runs.empty:
             return rows
+        places = zip(*(texts(self._own_runs, name) for name in ("device", "engine")), strict=True)
+        last = dict(zip(places, texts(self._own_runs, "engine_version"), strict=True))
         asked = zip(
             *(texts(rows, name) for name in ("engine_version", "device", "engine")), strict=True
         )
@@ -791,7 +802,7 @@ class ServingModel:
     def _two_near(self, near: FloatArray, time: str) -> FloatArray:
         """Return how near the second of the user's runs is, with unlike requests under way, shape (n,)."""
         measured = self.fits[time].weights[self._owned] != 0
-        users = as_numbers(self.runs, "concurrency")[self._owned]
+        users = as_numbers(self._own_runs, "concurrency")
         nearest = [
             near[:, measured & (users == many)].max(axis=1) for many in np.unique(users[measured])
         ]
@@ -837,7 +848,7 @@ class ServingModel:
         measured = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
         users = as_numbers(rows, "concurrency")
         # shape (n_asked, n_own)
-        apart = as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]
+        apart = as_numbers(self._own_runs, "concurrency") - users[:, None]
         fewer = np.where(measured & (apart <= 0), apart, -np.inf).max(axis=1)
         more = np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
         return users + fewer, users + more
@@ -854,7 +865,7 @@ class ServingModel:
         asked = rows.assign(concurrency=users).reset_index(drop=True)
         points = points_of(asked, user_gpu, self.slower)
         whole = np.tile([1.0, 0.0], (len(asked), 1))
-        near = nearness(points, self._points.part(self._owned))
+        near = nearness(points, self._own_points)
         logs = self._logs(asked, points, time, whole, user_gpu)
         repeats = self._repeats_of(time, asked, near)
         return np.exp(self._given_back(time, logs, whole, near, repeats, user_gpu)[0])
@@ -865,7 +876,9 @@ class ServingModel:
         They have as many requests under way and match its lengths. The nearest of them count, and of
         these the ones that share the most of `CONDITIONS`.
         """
-        measured = self.runs[self._owned]
+        measured = self._own_runs
+        if measured.empty:
+            return np.zeros(near.shape, dtype=bool)
         same = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
         users = as_numbers(rows, "concurrency")
         same &= users[:, None] == as_numbers(measured, "concurrency")
@@ -895,7 +908,7 @@ class ServingModel:
         asked, place = np.nonzero(repeats)
         if not len(asked):
             return given, apart
-        runs = self.runs[self._owned].iloc[place].reset_index(drop=True)
+        runs = self._own_runs.iloc[place].reset_index(drop=True)
         places = points_of(runs, user_gpu, self.slower)
         said = self._logs(runs, places, time, trust[asked], user_gpu)
         lacking = pd.Series(np.log(as_numbers(runs, time)) - said).groupby(asked)
@@ -945,10 +958,10 @@ class ServingModel:
         Those of the deployment tell, else those of the model on the GPU, else those of the stack; NaN
         without any.
         """
-        users = self._points.part(self._owned)
+        users = self._own_points
         runs = pd.DataFrame(
             {
-                "reach": reach_of(self.runs[self._owned], time),
+                "reach": reach_of(self._own_runs, time),
                 "stack": users.stacks,
                 "combination": users.names["combination"],
                 "deployment": users.names["deployment"],
@@ -995,16 +1008,16 @@ class ServingModel:
 
         These are the published runs alone (``is_published``), or those of the user too.
         """
-        of_model, of_all = self._extents[time, is_published]
-        largest = of_model.reindex(here.names["model"]).fillna(of_all)
-        return {name: largest[name].to_numpy(dtype=np.float64) for name in BEYOND}
+        largest = self._extents[time, is_published].at(here.names["model"])
+        return dict(zip(BEYOND, largest, strict=True))
 
     def _most_near(self, here: Points, near: FloatArray, time: str) -> dict[str, FloatArray]:
         """Return the same of the user's runs that match each setting, where any does."""
         largest = self._most(here, time, is_published=False)
         matched = (near >= MATCHED) & (self.fits[time].weights[self._owned] != 0)
+        own = extents(self._own_runs)
         for name, values in largest.items():
-            extent = extents(self.runs)[name][self._owned]
+            extent = own[name]
             of_matched = np.where(matched, extent, 0.0).max(axis=1, initial=0.0)
             largest[name] = np.where(matched.any(axis=1), of_matched, values)
         return largest
@@ -1280,6 +1293,22 @@ def _check_drawn(time: str, added: FloatArray) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _OfModels:
+    """Figures of models by the hashes of their names, those of all for other models."""
+
+    models: pd.Index
+    figures: FloatArray  # the last row is that of all; shape (n_models + 1, n_figures)
+
+    @classmethod
+    def of(cls, each: pd.DataFrame, of_all: pd.Series) -> _OfModels:
+        return cls(each.index, np.vstack([each.fillna(of_all), of_all]).astype(np.float64))
+
+    def at(self, models: np.ndarray) -> FloatArray:
+        """Return the figures of some models, shape (n_figures, n)."""
+        return self.figures[self.models.get_indexer(pd.Index(models))].T
+
+
 def extents(rows: pd.DataFrame) -> dict[str, FloatArray]:
     """Return by the names of `BEYOND` how far settings go in that direction."""
     prompt, answer = (as_numbers(rows, name) for name in ("input_len", "output_len"))
@@ -1546,9 +1575,15 @@ class Points:
 
 
 def points_of(
-    rows: pd.DataFrame, user_gpu: GPU | None = None, slower: Mapping[str, float] | None = None
+    rows: pd.DataFrame,
+    user_gpu: GPU | None = None,
+    slower: Mapping[str, float] | None = None,
+    alike: Points | None = None,
 ) -> Points:
-    """Return complete rows of the operator ``serving`` as points (``slower``: `ServingModel`)."""
+    """Return complete rows of the operator ``serving`` as points (``slower``: `ServingModel`).
+
+    ``alike``, where given, are points that differ in the requests under way alone.
+    """
     devices = texts(rows, "device")
     if user_gpu is not None:  # whose kernels were measured
         devices = np.where(devices == user_gpu.name, user_gpu.measured_name, devices)
@@ -1580,6 +1615,8 @@ def points_of(
         "GPU": beside(one["log2.ridge"], one["log2.bandwidth"]),
         "own requests": requests,
     }
+    if alike is not None:
+        return replace(alike, traits=traits, steps=steps_of)
     if "group" in rows:
         group = texts(rows, "group")
     else:
@@ -1610,9 +1647,6 @@ def groups(rows: pd.DataFrame, user_gpu: GPU | None = None) -> np.ndarray:
 def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndarray]:
     """Return the names that runs share with others (`Points.names`)."""
 
-    def hashed(column: np.ndarray) -> np.ndarray:
-        return pd.util.hash_array(column, categorize=True)
-
     def joined(
         *columns: np.ndarray,
     ) -> np.ndarray:  # the hash of hashes of Fowler, Noll and Vo (FNV-1a)
@@ -1635,10 +1669,9 @@ def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndar
         [f"{total:.3g}" for total in as_numbers(rows, "parameters")], dtype=object
     )
     sizes = ("layers", "width", "routed_experts", "tp", "pp", "dp", "ep", "input_len", "output_len")
-    one = {
-        name: np.where(column == "", np.uint64(0), hashed(column)) for name, column in words.items()
-    }
-    one |= {name: hashed(as_numbers(rows, name)) for name in sizes}
+    one = {name: _hashes(column) for name, column in words.items()}
+    numbers = np.concatenate([as_numbers(rows, name) for name in sizes])
+    one |= zip(sizes, pd.util.hash_array(numbers).reshape(len(sizes), -1), strict=True)
 
     def of(*names: str) -> np.ndarray:
         return joined(*(one[name] for name in names))
@@ -1666,6 +1699,18 @@ def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndar
         "deployment": joined(configuration, group, one["ep"]),
         "run": joined(configuration, release, group, lengths),
     }
+
+
+@cache
+def _hash_of(word: str) -> np.uint64:
+    return pd.util.hash_array(np.array([word], dtype=object))[0]
+
+
+def _hashes(words: np.ndarray) -> np.ndarray:
+    """Return the hash of each word, 0 of an empty one."""
+    hashes = {word: _hash_of(word) for word in set(words)}
+    hashes[""] = np.uint64(0)
+    return np.array([hashes[word] for word in words], dtype=np.uint64)
 
 
 def _kind(device: str, user_gpu: GPU | None) -> tuple[str, str, str]:
