@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from html import escape
 from itertools import chain, product
 from typing import Any, Final
@@ -1017,10 +1017,14 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
 
 
 def _panels(scenario: str) -> go.Figure:
+    return prediction_figure(_predicted(scenario), PREDICTORS["scale model"])
+
+
+@cache
+def _predicted(scenario: str) -> SizePredictions:
     fit, target = _PREDICTED[scenario]
     table = CurveTable(tuple(_curves_of(scenario)))
-    result = predict_sizes(table, fit, [target], laws=[*PREDICTORS.values()])
-    return prediction_figure(result, PREDICTORS["scale model"])
+    return predict_sizes(table, fit, [target], laws=[*PREDICTORS.values()])
 
 
 def speedup_figure(speedups: pd.DataFrame) -> go.Figure:

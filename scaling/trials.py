@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,6 +176,11 @@ def reproduction() -> pd.DataFrame:
 
 def benchmark_errors(scenario: str, target: float, fit: Sequence[float]) -> pd.DataFrame:
     """Return the error of every benchmark, in %, by the paper's predictors, which learn from no other benchmark."""
+    return _benchmark_errors(scenario, target, tuple(fit)).copy()
+
+
+@cache
+def _benchmark_errors(scenario: str, target: float, fit: tuple[float, ...]) -> pd.DataFrame:
     curves = [curve for curve in published_curves() if curve.scenario == scenario]
     names = (*PREDICTORS.values(), EQUATIONS)
     fitted = {}

@@ -260,8 +260,9 @@ def test_a_result_has_the_protocol(
     assert repr(found).startswith(f"<{name}")
     assert "\n" not in repr(found)
     assert found._repr_html_().startswith("<iframe")
-    assert "<html" in found.report()
-    assert "<h1></h1>" not in found.report()
+    text = found.report()
+    assert "<html" in text
+    assert "<h1></h1>" not in text
     found.save(tmp_path / "one.html")
     assert is_marked(tmp_path / "one.html")
     _is_saved(found, tmp_path)
