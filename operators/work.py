@@ -221,8 +221,16 @@ def as_categories(column: pd.Series) -> np.ndarray | pd.Categorical:
     return pd.Categorical.from_codes(*pd.factorize(column))
 
 
+MANY_ROWS: Final = 1000
+"""From so many rows on it is faster to look at the distinct words alone."""
+
+
 def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Return a text column as an object array, with ``""`` where it is missing or empty."""
+    if name in frame and len(frame) < MANY_ROWS:
+        column = frame[name]
+        if column.dtype == "str":
+            return column.to_numpy(dtype=object, na_value="")
     codes, words = coded(frame, name)
     return words[codes]
 
