@@ -692,9 +692,11 @@ def dumps(
             return item.as_posix()
         raise TypeError(f"{path} is a {type(item).__name__}, which JSON cannot hold")
 
-    return printable_json(
-        json.dumps(plain(value, "value"), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-    )
+    import msgspec  # here: messages alone need no JSON
+
+    text = json.dumps(plain(value, "value"), ensure_ascii=False, allow_nan=False)
+    # what `json` takes three times as long to indent
+    return msgspec.json.format(printable_json(text), indent=1) + "\n"
 
 
 def printable_json(text: str) -> str:

@@ -115,10 +115,11 @@ class Trained:
             manifest["prior"] = sorted(devices_of(self.prior))
         if groups_model is not None:
             manifest["known"] = groups_model.saved.manifest["selected"]
-        saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
+        as_read = json.loads(dumps(manifest))
+        saved = artifact.Artifact(model.estimator, as_read)
         trained = TrainedModel.of(saved, prior=self.prior, groups_model=groups_model)
-        manifest["answers"] = trained.answers(dataset.rows)
-        saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
+        answers = json.loads(dumps(trained.answers(dataset.rows)))
+        saved = artifact.Artifact(model.estimator, {**as_read, "answers": answers})
         recipe = replace(trained.recipe, additions=dataset.recipe.additions)
         return replace(trained, saved=saved, recipe=recipe)
 
