@@ -20,7 +20,7 @@ import pandas as pd
 
 from ..arrays import FloatArray
 from ..evaluation.metrics import NINETY_PERCENT
-from ..workloads.serving_model import TIMES, ServingModel, extents, kept, points_of, shipped
+from ..workloads.serving_model import TIMES, ServingModel, extents, kept, points_of, shipped, vendors
 from .instinct_runs import INSTINCT
 from .serving_model import Pairs, first_fit, grown, learn, published
 from .shared_data import run_on_data
@@ -54,7 +54,10 @@ def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
 
 
 def errors(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each run left out and time: beyond what, doublings, error and deviation in logarithms."""
+    """Return a row for each run left out and time that it measured.
+
+    Columns: beyond what, the vendor of its GPU, doublings, error and deviation in logarithms.
+    """
     errors_of = []
     for beyond, limit in ((name, limit) for name, limits in LEFT_OUT.items() for limit in limits):
         values: FloatArray = extents(runs)[beyond]
@@ -64,10 +67,11 @@ def errors(runs: pd.DataFrame) -> pd.DataFrame:
         for time in TIMES:
             spread = getattr(served, time.replace("_ms", "_spread"))
             missed = np.log(getattr(served, time) / asked[time].to_numpy(dtype=float))
-            errors_of.append(
-                pd.DataFrame({"beyond": beyond, "time": time, "missed": missed, "spread": spread})
-            )
-            errors_of[-1]["doublings"] = np.log2(values[hidden] / limit)
+            of_time = pd.DataFrame({"beyond": beyond, "time": time, "missed": missed})
+            of_time["spread"] = spread
+            of_time["doublings"] = np.log2(values[hidden] / limit)
+            of_time["vendor"] = vendors(asked)
+            errors_of.append(of_time[of_time["missed"].notna()])
     return pd.concat(errors_of, ignore_index=True)
 
 
@@ -83,7 +87,7 @@ def _show(options: argparse.Namespace) -> None:
     missed["covered"] = missed["missed"].abs() <= NINETY_PERCENT * missed["spread"]
     missed["error"] = np.abs(np.expm1(missed["missed"]))
     missed["doublings"] = pd.cut(missed["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
-    by = missed.groupby(["beyond", "time", "doublings"], observed=True)
+    by = missed.groupby(["beyond", "vendor", "time", "doublings"], observed=True)
     table = by.agg(
         runs=("error", "size"),
         mean=("error", "mean"),
