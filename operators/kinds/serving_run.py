@@ -24,6 +24,10 @@ SPECULATION: Final = "speculation"
 """Column of a table that says how tokens were drafted; the table of measurements has it as ``variant``."""
 _DRAFTS_OF_MTP: Final = re.compile(r"mtp|\w+_mtp|nextn|eagle|speculative")
 """What servers and clients write of drafts by the model's layers: SGLang calls it EAGLE, vLLM deepseek_mtp."""
+LENGTHS = DRAWN, EQUAL = "drawn", "equal"
+"""Lengths of a run's prompts and answers: drawn for each request around a mean, or all of them equal.
+
+Where all are equal, requests begin and end together: in a closed loop they come in waves."""
 METRICS: Final = ("ttft_ms", "tpot_ms", "output_tokens_per_s")
 """What a run measured beside the time of a request: to the first token, per further token, of all GPUs together."""
 FIGURES: Final = (
@@ -193,6 +197,13 @@ OPERATORS = (
             Dim(
                 "apart",
                 "yes where other GPUs read the prompts than write the answers",
+                default="",
+                kind="word",
+            ),
+            Dim(
+                "lengths",
+                "equal where all prompts are as long, and all answers; drawn where each has its "
+                "own length; empty where nobody says",
                 default="",
                 kind="word",
             ),

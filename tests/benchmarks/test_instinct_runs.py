@@ -23,7 +23,7 @@ RUN: dict[str, Any] = {
     "source": "ROCm/ATOM@gh-pages", "date": "2026-05-24", "engine_version": np.nan, "kv_precision": np.nan, "gpu": "MI355X", "gpus": 8, "model": "dsr1", "precision": "fp4", "engine": "atom-vllm",
     "tp": 8, "ep": 1, "dp": 1, "dp_attention": "0", "disaggregated": "0", "speculative": "none", "input_len": 1024,
     "output_len": 1024, "concurrency": 16, "ttft_ms_mean": 100.0, "ttft_ms_median": np.nan, "tpot_ms_mean": 10.0,
-    "tpot_ms_median": np.nan,
+    "tpot_ms_median": np.nan, "output_tok_s": np.nan,
 }  # fmt: skip
 NIGHT: dict[str, Any] = {
     "date": "2026-03-14 22:33", "gpu": "MI355X", "backend": "ATOM", "model": "DeepSeek-R1-0528", "precision": "fp8",
@@ -48,6 +48,26 @@ def test_a_setting_measured_twice_is_one_row_with_its_spread(tmp_path: Path) -> 
     assert row["spread"] == pytest.approx(np.std(np.log([10.0, 12.0]), ddof=1))
     assert (row["device"], row["model"], row["engine"]) == ("MI355X", "deepseek-r1", "atom")
     assert row["tuned"]
+
+
+def test_answers_that_are_as_long_as_stated_have_equal_lengths(tmp_path: Path) -> None:
+    whole = []
+    for users in (4, 16, 64):
+        tokens_per_s = users * 1024 / (0.1 + 1023 * 0.01)
+        whole.append(RUN | {"concurrency": users, "output_tok_s": tokens_per_s})
+    drawn = []
+    for run in whole:
+        slower = run | {"engine": "atom", "output_tok_s": 0.98 * run["output_tok_s"]}
+        drawn += [slower, slower | {"source": "sgl-project/sgl-cookbook"}]
+    unsaid = RUN | {"engine": "sglang"}
+    written(tmp_path, TABLE, [*whole, *drawn, unsaid])
+    found = settings(tmp_path)
+    words = found.groupby(["source", "engine", "lengths"]).size()
+    assert sorted(words.index[words.index.get_level_values("lengths") == "equal"]) == [
+        (RUN["source"], "atom", "equal")
+    ]
+    assert words[RUN["source"], "atom", "equal"] == len(whole)
+    assert words[RUN["source"], "atom", ""] == len(whole)
 
 
 def test_copies_of_the_attention_and_stock_engines_are_told_apart(tmp_path: Path) -> None:
