@@ -28,7 +28,7 @@ from ..errors import FlopcastError
 from ..evaluation.cluster_bootstrap import bootstrap, effective_groups
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import find
-from ..operators.kinds.serving_run import SERVING
+from ..operators.kinds.serving_run import EQUAL, SERVING
 from ..operators.operators import complete
 from ..readers import read
 from ..workloads import serving_model as process
@@ -57,7 +57,7 @@ from .instinct_runs import INSTINCT, drift, settings
 from .kernel_reach import AMD, slower
 from .shared_data import run_on_data
 
-MADE: Final = "2026-11-29"
+MADE: Final = "2026-11-30"
 EARLIER: Final = "2025-12"
 LATER: Final = "2026-03"
 """Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
@@ -363,7 +363,10 @@ def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
     """Return trees fitted to the residuals of the law on the same rows."""
     learnt_runs = runs.iloc[learnt.places]
     words = tuple(
-        (name, word) for name in WORDS for word in sorted({*learnt_runs[name].fillna("")}) if word
+        (name, word)
+        for name in WORDS
+        for word in sorted({*learnt_runs[name].fillna("")})
+        if word and (name != "group" or word.endswith(f"|{EQUAL}"))
     )
     asked = columns(runs, points.steps, learnt.shares, words)[learnt.places]
     # rounded: what the number of cores changes in the last digit decides between splits that are

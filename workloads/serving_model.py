@@ -36,7 +36,7 @@ from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU, all_gpus
 from ..hardware import find as find_gpu
 from ..laws.serving_steps import SLOWED, Steps, steps
-from ..operators.kinds.serving_run import FIGURES, together
+from ..operators.kinds.serving_run import DRAWN, EQUAL, FIGURES, together
 from ..operators.operators import complete
 from ..operators.work import as_numbers, distinct, texts
 from ..remarks import Remark, remark
@@ -109,6 +109,7 @@ REPEATED: Final = 0.95
 """The same from which on runs repeat each other: lengths within a seventh, as clients draw them. A judgement."""
 CONDITIONS: Final = (
     "engine_version",
+    "lengths",
     "dtype_a",
     "dtype_kv",
     "running_limit",
@@ -128,6 +129,7 @@ SETTING: Final = (
     "dtype_b",
     "dtype_kv",
     "apart",
+    "lengths",
     "group",
     "tp",
     "pp",
@@ -440,6 +442,8 @@ class ServingModel:
         """
         asked = texts(rows, "tuning") if "tuning" in rows else np.full(len(rows), TUNINGS[0])
         rows = self._released(complete(rows))
+        stated = texts(rows, "lengths")
+        rows = self._grouped(rows, user_gpu)
         here = points_of(rows, user_gpu, self.slower)
         queued = queues(here.steps).astype(int)
         makers = vendors(rows, user_gpu)
@@ -556,8 +560,83 @@ class ServingModel:
             ttft_beneath_share=shares["ttft_ms"],
             tpot_beneath_share=shares["tpot_ms"],
         ).within_peaks(answer)
-        remarks = (*self._remarks(rests, queued, served, as_run), *beyond)
+        of_lengths = self._on_lengths(rows, stated, rests["ttft_ms"].trust, user_gpu)
+        remarks = (*self._remarks(rests, queued, served, as_run), *of_lengths, *beyond)
         return replace(served, remarks=remarks)
+
+    def _grouped(self, rows: pd.DataFrame, user_gpu: GPU | None) -> pd.DataFrame:
+        """Return settings with whose constants they have, and the lengths of the nearest runs where they state none.
+
+        These are runs of the stack that repeat the prompts and answers; without any they are drawn.
+        """
+        if "group" in rows:
+            return rows
+        stacks = stacks_of(rows, user_gpu)
+        lengths = texts(rows, "lengths")
+        at = np.flatnonzero((lengths == "") & together(rows) & np.isin(stacks, [*self._waves]))
+        if len(at):
+            prompt, answer = (as_numbers(rows, name)[at] for name in ("input_len", "output_len"))
+            codes, levels = distinct(stacks[at], prompt, answer)
+            nearest = [_nearest_lengths(self._waves[stack], *both) for stack, *both in levels]
+            lengths[at] = np.array(nearest, dtype=object)[codes]
+        return self._with_group(rows.assign(lengths=lengths), stacks, user_gpu)
+
+    def _with_group(
+        self, rows: pd.DataFrame, stacks: np.ndarray, user_gpu: GPU | None
+    ) -> pd.DataFrame:
+        """Return runs with whose constants they have: of equal lengths where such runs of the stack were published."""
+        known = np.isin(stacks, [*self._waves])
+        lengths = np.where(known, texts(rows, "lengths"), "")
+        return rows.assign(group=groups(rows.assign(lengths=lengths), user_gpu))
+
+    @cached_property
+    def _waves(self) -> dict[str, pd.DataFrame]:
+        """By stack of which runs with equal lengths were published, the lengths of its runs, the user's first."""
+        runs = self.runs[["input_len", "output_len"]].assign(
+            stack=self._points.stacks,
+            equal=self.runs["group"].str.endswith(f"|{EQUAL}"),
+            published=~self._owned,
+        )
+        known = runs.loc[runs["equal"] & runs["published"], "stack"].unique()
+        runs = runs[runs["stack"].isin(known) & together(self.runs)]
+        runs = runs.sort_values("published", kind="stable")
+        distinct_runs = runs.drop_duplicates(["stack", "input_len", "output_len", "equal"])
+        return {str(stack): of_stack for stack, of_stack in distinct_runs.groupby("stack")}
+
+    def _on_lengths(
+        self, rows: pd.DataFrame, stated: np.ndarray, trust: FloatArray, user_gpu: GPU | None
+    ) -> Iterator[Remark]:
+        """Say where equal lengths are answered that nobody asked for, and where they are asked and no run has them.
+
+        ``trust`` is of the first token.
+        """
+        equal = rows["group"].str.endswith(f"|{EQUAL}").to_numpy()
+        engines = texts(rows, "engine")
+        assumed = np.flatnonzero(equal & (stated == ""))
+        if len(assumed):
+            pair = rows.iloc[assumed[[0, 0]]].reset_index(drop=True).assign(lengths=[EQUAL, DRAWN])
+            pair = self._with_group(pair, stacks_of(pair, user_gpu), user_gpu)
+            points = points_of(pair, user_gpu, self.slower)
+            logs = self._logs(pair, points, "ttft_ms", trust[assumed[[0, 0]]], user_gpu)
+            ratio = float(np.exp(logs[1] - logs[0]))
+            text = (
+                f"runs of {engines[assumed[0]]} with such prompts and answers have equal lengths, so "
+                f"requests come in waves: lengths={DRAWN} asks for mixed ones, which take {ratio:.2g} "
+                "times as long to the first token"
+            )
+            if np.isfinite(ratio):
+                yield remark("lengths-as-published", text, ratio=ratio)
+        of_user = texts(self.runs, "lengths")[self._owned] == EQUAL
+        own = self._points.stacks[self._owned][of_user]
+        lacking = (stated == EQUAL) & ~equal & together(rows)
+        lacking &= ~np.isin(stacks_of(rows, user_gpu), own)
+        for engine in dict.fromkeys(engines[lacking].tolist()):
+            text = (
+                f"no run of {engine} with equal lengths was published on this vendor's GPUs, so the "
+                "answer is that of mixed ones: equal ones made first tokens of atom on MI355X take "
+                "about twice as long"
+            )
+            yield remark("lengths-unknown", text, engine=engine)
 
     def _held_up(
         self, rows: pd.DataFrame, here: Points, user_gpu: GPU | None, prompts: FloatArray
@@ -1100,9 +1179,8 @@ class ServingModel:
         """
         runs = complete(runs).reset_index(drop=True)
         version = pd.Series(texts(runs, "engine_version"))
-        runs = runs.assign(
-            group=groups(runs, user_gpu), engine_version=version.where(version.ne(""), OWN_RELEASE)
-        )
+        runs = self._with_group(runs, stacks_of(runs, user_gpu), user_gpu)
+        runs = runs.assign(engine_version=version.where(version.ne(""), OWN_RELEASE))
         points = points_of(runs, user_gpu, self.slower)
         for time, medians in self._before(runs, user_gpu).items():
             names = [f"{how}_{time}" for how in TUNINGS]
@@ -1449,7 +1527,7 @@ def served(
 
 def kept(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what the file has of runs: `SETTING` and the figures of the models."""
-    words, numbers = list(SETTING[:10]), [*SETTING[10:], *(dim.name for dim in FIGURES)]
+    words, numbers = list(SETTING[:11]), [*SETTING[11:], *(dim.name for dim in FIGURES)]
     return pd.concat([runs[words].fillna("").astype(str), runs[numbers].astype(np.float64)], axis=1)
 
 
@@ -1621,9 +1699,24 @@ def points_of(
         group = texts(rows, "group")
     else:
         group = groups(rows, user_gpu)
-    makers = zip(vendors(rows, user_gpu), texts(rows, "engine"), strict=True)
-    stacks = np.array(["|".join(stack) for stack in makers], dtype=str)
+    stacks = stacks_of(rows, user_gpu)
     return Points(_named(rows, user_gpu), traits, steps_of, np.asarray(group), stacks)
+
+
+def stacks_of(rows: pd.DataFrame, user_gpu: GPU | None = None) -> np.ndarray:
+    """Return the stack of each setting: vendor of the GPU and engine, joined by "|"."""
+    makers = zip(vendors(rows, user_gpu), texts(rows, "engine"), strict=True)
+    return np.array(["|".join(stack) for stack in makers], dtype=str)
+
+
+def _nearest_lengths(runs: pd.DataFrame, prompt: float, answer: float) -> str:
+    """Return the lengths that the runs nearest to a prompt and an answer had, "" where none repeats them."""
+    octaves = np.log2(runs[["input_len", "output_len"]].to_numpy(dtype=float) / (prompt, answer))
+    near = _near(np.square(octaves).sum(axis=1) / REACH**2)
+    nearest = int(np.argmax(near))
+    if near[nearest] >= REPEATED and runs["equal"].iloc[nearest]:
+        return EQUAL
+    return ""
 
 
 def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, weights: str) -> float:
@@ -1633,9 +1726,13 @@ def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, wei
 
 
 def groups(rows: pd.DataFrame, user_gpu: GPU | None = None) -> np.ndarray:
-    """Return whose constants a run has: those of its engine and client, on AMD's GPUs apart."""
-    apart = texts(rows, "apart") == "yes"
-    way = np.where(apart, "apart", np.where(texts(rows, "client") == _STEADY, "steady", "closed"))
+    """Return whose constants a run has: those of its engine and client, on AMD's GPUs apart.
+
+    Runs with equal lengths have constants of their own.
+    """
+    way = np.where(texts(rows, "client") == _STEADY, "steady", "closed")
+    way = np.where(texts(rows, "lengths") == EQUAL, EQUAL, way)
+    way = np.where(texts(rows, "apart") == "yes", "apart", way)
     makers = vendors(rows, user_gpu)
     makers_of = (
         np.where(np.array(makers) == "AMD", "AMD ", "") if makers else np.array([], dtype=str)
@@ -1683,6 +1780,8 @@ def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndar
     release = np.where(release == 0, np.uint64(0), joined(engine, release))
     configuration = joined(model, of("device", "engine", "dtype_b", "tp", "pp", "dp"))
     lengths = of("ep", "input_len", "output_len")
+    equal = np.char.endswith(words["group"].astype(str), f"|{EQUAL}")
+    of_lengths = joined(configuration, one["input_len"], one["output_len"])
     return {
         **{name: one[name] for name in ("engine", "architecture", "vendor", "GPU")},
         "model": model,
@@ -1690,7 +1789,7 @@ def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndar
             "parameters", "layers", "width", "routed_experts", "GPU", "engine", "dtype_b"
         ),
         "configuration": configuration,
-        "lengths": joined(configuration, one["input_len"], one["output_len"]),
+        "lengths": np.where(equal, joined(of_lengths, group), of_lengths),
         "release": release,
         "client": group,
         "model of engine": joined(model, engine),

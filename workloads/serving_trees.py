@@ -25,8 +25,8 @@ from ..operators.work import texts
 NODE: Final = np.dtype([("trait", "i1"), ("skip", "<u2"), ("number", "<f4")])
 """Of a node: the column that it asks, -1 of a leaf; how many nodes further the branch of larger
 values is, the other being the next; the value that it asks for, of a leaf the answer."""
-# columns of text: a column of 0 and 1 for each of their words
-WORDS: Final = ("engine", "dtype_b", "client", "device")
+# columns of text: a column of 0 and 1 for each of their words; of groups those with equal lengths
+WORDS: Final = ("engine", "dtype_b", "client", "device", "group")
 _MOST_BYTES: Final = 2**25
 _MOST_DEPTH: Final = 500
 _MOST_ANSWER: Final = 8.0  # logarithm that a leaf may hold

@@ -645,6 +645,88 @@ def test_stock_engines_are_slower_and_either_holds_both() -> None:
         assert upper[2] == pytest.approx(upper[1])
 
 
+def of_published(lengths: str) -> pd.DataFrame:
+    """Return the settings of ATOM's published runs with such lengths, which state none."""
+    runs = shipped().runs
+    chosen = runs[(runs["engine"] == "atom") & (runs["lengths"] == lengths)]
+    chosen = chosen.drop(columns="group").reset_index(drop=True)
+    return chosen.assign(op="serving", lengths="")
+
+
+def said_by(served: Served) -> set[str]:
+    return {note.code for note in served.remarks if note.code.startswith("lengths")}
+
+
+def test_equal_lengths_make_the_first_token_late_and_change_no_other() -> None:
+    for rows in (of_published("equal"), of_published("")):
+        equal, drawn = (shipped().served(rows.assign(lengths=one)) for one in ("equal", "drawn"))
+        first = drawn.ttft_ms / equal.ttft_ms
+        assert 0.4 < np.median(first) < 0.7
+        assert (first < 1.0).mean() > 0.95
+        further = drawn.tpot_ms / equal.tpot_ms
+        assert np.quantile(np.abs(np.log(further)), 0.9) < 0.1
+        assert np.median(further) == pytest.approx(1.0, abs=0.05)
+        assert not said_by(equal) | said_by(drawn)
+
+
+def test_lengths_that_are_not_stated_are_those_of_the_nearest_published_runs() -> None:
+    for lengths, word, codes in (
+        ("equal", "equal", {"lengths-as-published"}),
+        ("", "drawn", set()),
+    ):
+        rows = of_published(lengths)
+        plain, stated = shipped().served(rows), shipped().served(rows.assign(lengths=word))
+        assert plain.ttft_ms == pytest.approx(stated.ttft_ms)
+        assert plain.tpot_ms == pytest.approx(stated.tpot_ms)
+        assert said_by(plain) == codes
+    far = asked({"device": "MI355X", "engine": "atom", "input_len": 2000, "output_len": 400})
+    assert not said_by(shipped().served(far))
+
+
+def test_a_setting_that_was_measured_with_other_lengths_is_a_new_one() -> None:
+    for lengths, other in (("equal", "drawn"), ("", "equal")):
+        rows = of_published(lengths)
+        known = [one.startswith(KNOWN) for one in shipped().served(rows).basis]
+        changed = [
+            one.startswith(KNOWN) for one in shipped().served(rows.assign(lengths=other)).basis
+        ]
+        assert all(known)
+        assert not any(changed)
+
+
+@pytest.mark.parametrize("device", ["H200 SXM", "MI355X"])
+def test_equal_lengths_that_no_run_had_are_answered_as_drawn_ones_and_told(device: str) -> None:
+    rows = asked({"device": device})
+    plain, equal = (shipped().served(rows.assign(lengths=one)) for one in ("", "equal"))
+    assert plain.ttft_ms == pytest.approx(equal.ttft_ms)
+    assert plain.basis == equal.basis
+    assert said_by(plain) == set()
+    assert said_by(equal) == {"lengths-unknown"}
+
+
+def test_own_runs_that_do_not_say_their_lengths_answer_what_does_not_either() -> None:
+    rows = of_published("equal").iloc[:1].assign(engine_version="")
+    rows = pd.concat([rows.assign(concurrency=users) for users in (4.0, 64.0)], ignore_index=True)
+    times = {"tpot_ms": [21.0, 45.0], "ttft_ms": [90.0, 700.0]}
+    own = shipped().calibrated(rows.assign(**times))
+    found = own.served(rows)
+    assert found.from_runs == (True, True)
+    assert found.ttft_ms == pytest.approx(times["ttft_ms"])
+    assert not said_by(found)
+    equal = own.served(rows.assign(lengths="equal"))
+    assert equal.from_runs == (False, False)
+    assert (equal.ttft_ms > found.ttft_ms).all()
+
+
+def test_own_runs_with_equal_lengths_answer_such_questions_alone() -> None:
+    rows = asked(*({"concurrency": users} for users in (4, 64, 4, 64)))
+    rows = rows.assign(lengths=["equal", "equal", "drawn", "drawn"])
+    times = {"tpot_ms": [9.0, 15.0, 9.0, 15.0], "ttft_ms": [160.0, 900.0, 80.0, 450.0]}
+    found = shipped().calibrated(rows.assign(**times)).served(rows)
+    assert found.ttft_ms == pytest.approx(times["ttft_ms"])
+    assert not said_by(found)
+
+
 def test_another_cut_of_a_model_that_was_run_is_as_sure_as_a_new_setting() -> None:
     """The model says itself how its stack is set up: what varies between models is not on top."""
     whole = shipped()

@@ -237,6 +237,7 @@ def test_throughput_alone_says_the_time_per_token_after_a_forecast_first_one(
         ("tpot_ms,ttft_ms", "0,300", "no mean time above zero"),
         ("p99_tpot_ms", "33", "no supported format"),
         ("tpot_ms,ttft_ms,speculation", "8,300,ngram", "ngram"),
+        ("tpot_ms,ttft_ms,lengths", "14,300,waves", "lengths must be drawn or equal"),
     ],
 )
 def test_a_table_that_says_something_else_is_refused_in_one_line(
