@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
+from ..operators.kinds.serving_run import LENGTHS
 from ..output import FILES, replacing, write_table
 from ..report.deployments import deployments_document, front_figure, headlined
 from ..report.formats import counted
@@ -56,6 +57,7 @@ FIELDS: Final = (
     "tuning",
     "speculation",
     "prefill_gpus",
+    "lengths",
     "dtype",
     "kv_dtype",
     "input_len",
@@ -232,6 +234,15 @@ def deployments(
         given.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
     speculation = check_speculation(given.get("speculation", NONE))
     beside = fields.get("prefill_gpus", 0)
+    lengths = str(given.get("lengths", "")).lower()
+    if lengths not in ("", *LENGTHS):
+        raise ParameterError(
+            "lengths", f"must be one of {', '.join(LENGTHS)}, got {given['lengths']!r}"
+        )
+    if lengths and beside:
+        raise ParameterError(
+            "lengths", "goes with no `prefill_gpus`: leave it out, it changes no answer there"
+        )
     sizes = counts.get("gpus", tuple(n + beside for n in (1, 2, 4, 8)))
     if max(sizes) <= beside:
         raise ParameterError(
@@ -244,6 +255,7 @@ def deployments(
         electricity=electricity(given.get("electricity"), price),
         counts=tuple(sorted(set(sizes))),
         engines=engines,
+        lengths=lengths,
         tuning=given.get("tuning", EITHER),
         speculation=speculation,
         dtypes=tuple(stored_format("dtype", one) for one in _several(given.get("dtype", ()))),

@@ -19,7 +19,7 @@ from ..errors import DataError, FlopcastError, ParameterError, check_level, chec
 from ..evaluation.advising import check_need
 from ..hardware import GPU
 from ..hardware import find as find_gpu
-from ..operators.kinds.serving_run import SERVING
+from ..operators.kinds.serving_run import LENGTHS, SERVING
 from ..operators.work import as_numbers, texts
 from ..output import FILES, FORMATS, check_file, replacing, whole_file, write_table, write_text
 from ..readers.base import LINE
@@ -235,6 +235,7 @@ def forecast(
     tuning: str | None = None,
     speculation: str | None = None,
     prefill_gpus: Count | None = None,
+    lengths: str | None = None,
     ttft: Limit | None = None,
     tpot: Limit | None = None,
     rate: Rate | None = None,
@@ -328,6 +329,9 @@ def forecast(
     prefill_gpus : int, default none: all do both
         GPUs of each replica that only read prompts, the others then only write answers.
         Both are among ``gpus`` (`workloads.disaggregation`).
+    lengths : {"drawn", "equal"}, default as the nearest published runs have them
+        Lengths of prompts and answers: drawn around the mean, or all equal. Equal ones end together, so requests
+        come in waves and wait longer for the first token.
     ttft : float or str, optional
         Time to the first token at most: 2s, 500ms, 'p99<2s'. A number is of milliseconds; of a percentile over
         requests (p50 and p99) where none come at a rate.
@@ -448,6 +452,7 @@ def forecast(
         "engine": engine,
         "speculation": speculation,
         "prefill_gpus": prefill_gpus,
+        "lengths": lengths,
         "ttft": ttft,
         "tpot": tpot,
         "rate": rate,
@@ -932,6 +937,10 @@ def _served(
     for row in np.flatnonzero(~np.isin(engines, ["", *ENGINES])):
         problem = f"engine must be one of {', '.join(ENGINES)}, got {engines[row]!r}"
         raise DataError(f"{problem}: leave its runs out", source=str(runs["source"].iloc[row]))
+    lengths = texts(runs, "lengths")
+    for row in np.flatnonzero(~np.isin(lengths, ["", *LENGTHS])):
+        problem = f"lengths must be {' or '.join(LENGTHS)}, or empty, got {lengths[row]!r}"
+        raise DataError(problem, source=str(runs["source"].iloc[row]))
     kept_notes = [note for note in loaded.notes if not note.code.startswith("repeats-")]
     notes = (*kept_notes, *_unread_options(runs))
     if "prefill_gpus" in runs:

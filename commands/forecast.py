@@ -42,6 +42,7 @@ PANELS = {
         "engine",
         "speculation",
         "prefill_gpus",
+        "lengths",
         "ttft",
         "tpot",
         "rate",

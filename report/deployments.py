@@ -130,6 +130,8 @@ def _conditions(asked: Question) -> str:
     conditions = ""
     if asked.speculation != Question.speculation:
         conditions += f", with speculation ({asked.speculation})"
+    if asked.lengths:
+        conditions += f", with {asked.lengths} lengths"
     if asked.prefill_gpus:
         readers = counted(asked.prefill_gpus, "GPU")
         conditions += f", {readers} of each replica only reading prompts"
@@ -650,6 +652,8 @@ def _question(asked: Question) -> JSON:
     conditions = {}
     if asked.conditioned:
         conditions = picked(asked, "speculation", "prefill_gpus")
+    if asked.lengths:
+        conditions["lengths"] = asked.lengths
     return {
         "model": asked.model.name,
         "gpus": [gpu.name for gpu in asked.gpus],

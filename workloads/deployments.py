@@ -77,6 +77,7 @@ class Question:
     tp: tuple[int, ...] = ()
     ep: tuple[int, ...] = ()
     kv_dtype: str = ""  # of the cache; empty: what goes with the weights
+    lengths: str = ""  # one of `serving_run.LENGTHS`; empty: as the nearest runs have them
     tuning: str = EITHER  # of the engine: one of `serving_model.TUNINGS`, or whichever it is
     speculation: str = NONE  # how tokens are drafted (`speculation.SPECULATIONS`)
     prefill_gpus: int = 0  # of each replica, GPUs that only read prompts; 0: all do both
@@ -193,7 +194,7 @@ class _Instance:
             "model": one.model.name,
             "engine": self.engine,
         }
-        named |= {"engine_version": "", "apart": "", "dtype_kv": one.kv_dtype}
+        named |= {"engine_version": "", "apart": "", "lengths": "", "dtype_kv": one.kv_dtype}
         named |= {"dtype_a": computed.get(one.dtype, one.dtype), "dtype_b": one.dtype}
         return {**named, **numbers, **figures(one.model)}
 
@@ -229,7 +230,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     users = np.array(question.concurrency, dtype=np.float64)
 
     def times_of(rows: pd.DataFrame, gpu: GPU) -> Served:
-        return times(rows.assign(tuning=question.tuning), gpu)
+        return times(rows.assign(tuning=question.tuning, lengths=question.lengths), gpu)
 
     instances = list[_Instance]()
     served = list[Served]()
@@ -351,7 +352,7 @@ def _as_tuned(
     """Return how surely a way keeps the limits if its engine is tuned."""
     instance = _instances_by_cut(instances)[_cut(way)]
     users = np.array(question.concurrency, dtype=np.float64)
-    rows = _rows([instance], users).assign(tuning=TUNINGS[0])
+    rows = _rows([instance], users).assign(tuning=TUNINGS[0], lengths=question.lengths)
     drawn = _Drawn(question, [instance], users, [times(rows, instance.setting.gpu)], level, seed)
     ways = [(0, int(way["replicas"]))]
     if question.rate is not None:

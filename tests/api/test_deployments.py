@@ -237,6 +237,8 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
             "--rate 4/s --concurrency 1:8",
             "--rate says how many requests are under way: give it or --concurrency",
         ),
+        ("--lengths equal --batch 4", "--lengths goes with no --batch"),
+        ("--lengths mixed", "--lengths must be one of drawn, equal, got 'mixed'"),
         ("--prefill-gpus 8", "--prefill-gpus 8 of --gpus 8 leaves none"),
         ("--out answer.txt", "answer.txt: would be a folder"),
         ("--chakra sim", "--chakra"),
@@ -486,6 +488,26 @@ def test_speculation_is_a_condition_that_is_asked_for() -> None:
     assert note.values["basis"] == "setting"
 
 
+def test_lengths_are_a_condition_that_is_asked_for() -> None:
+    asked = SPECULATED | {"engine": "atom", "isl": 10000, "osl": 1000}
+    answers = [fc.forecast("deepseek-r1", **asked)]
+    for word in ("equal", "drawn"):
+        answers.append(fc.forecast("deepseek-r1", **asked, lengths=word))
+    as_published, equal, drawn = answers
+    times = ["ttft_ms", "ttft_ms_upper", "tpot_ms"]
+    pd.testing.assert_frame_equal(as_published.table[times], equal.table[times])
+    ratio = (drawn.table["ttft_ms"] / equal.table["ttft_ms"]).tolist()
+    assert max(ratio) < 0.8
+    (note,) = [note for note in as_published.choice.remarks if note.code == "lengths-as-published"]
+    assert note.values["ratio"] == pytest.approx(ratio[0], rel=0.1)
+    assert "lengths=drawn" in note.text
+    assert "with equal lengths" in equal.document().lead
+    assert equal.document().data["question"]["lengths"] == "equal"
+    assert "lengths" not in as_published.document().data["question"]
+    codes = {note.code for found in (equal, drawn) for note in found.choice.remarks}
+    assert not {code for code in codes if code.startswith("lengths")}
+
+
 def test_a_model_without_such_a_run_has_a_wider_answer() -> None:
     asked = {**SPECULATED, "speculation": "mtp"}
     widths = []
@@ -511,6 +533,10 @@ def test_prompts_on_gpus_of_their_own_are_asked_for() -> None:
         ({"speculation": "medusa"}, "none, mtp"),
         ({"speculation": "mtp", "batch": 4}, "goes with no batch"),
         ({"prefill_gpus": 2, "batch": 4}, "goes with no batch"),
+        ({"lengths": "equal", "batch": 4}, "lengths goes with no batch"),
+        ({"lengths": "equal", "global_batch": 4, "seq_len": 128}, "lengths goes with no global_b"),
+        ({"lengths": "equal", "gpus": 2, "prefill_gpus": 1}, "lengths goes with no prefill_gpus"),
+        ({"lengths": "mixed"}, "lengths must be one of drawn, equal, got 'mixed'"),
         ({"prefill_gpus": 0}, "prefill_gpus"),
         ({"prefill_gpus": 8, "gpus": [4, 8]}, "8 of gpus 8 leaves none to write answers"),
         ({"tuning": "tuned", "batch": 4}, "tuning goes with no batch"),
