@@ -20,7 +20,15 @@ import pandas as pd
 
 from ..arrays import FloatArray
 from ..evaluation.metrics import NINETY_PERCENT
-from ..workloads.serving_model import TIMES, ServingModel, extents, kept, points_of, shipped, vendors
+from ..workloads.serving_model import (
+    TIMES,
+    ServingModel,
+    extents,
+    kept,
+    points_of,
+    shipped,
+    vendors,
+)
 from .instinct_runs import INSTINCT
 from .serving_model import Pairs, first_fit, grown, learn, published
 from .shared_data import run_on_data
@@ -56,20 +64,24 @@ def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
 def errors(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each run left out and time that it measured.
 
-    Columns: beyond what, the vendor of its GPU, doublings, error and deviation in logarithms.
+    Columns: beyond what, the vendor of its GPU, doublings, error and deviation in logarithms. Runs
+    whose vendor has none left with lengths of their kind, equal or drawn, are not asked.
     """
     errors_of = []
+    together = (runs["apart"] != "yes").to_numpy()
+    kind = pd.Series(vendors(runs)).str.cat(runs["lengths"], sep="|").to_numpy()
     for beyond, limit in ((name, limit) for name, limits in LEFT_OUT.items() for limit in limits):
         values: FloatArray = extents(runs)[beyond]
-        hidden = (values > limit) & (runs["apart"] != "yes").to_numpy()
-        asked = runs[hidden].assign(engine_version="")
+        hidden = (values > limit) & together
+        left = hidden & np.isin(kind, kind[together & ~hidden])
+        asked = runs[left].assign(engine_version="")
         served = of_fewer(runs, hidden).served(asked)
         for time in TIMES:
             spread = getattr(served, time.replace("_ms", "_spread"))
             missed = np.log(getattr(served, time) / asked[time].to_numpy(dtype=float))
             of_time = pd.DataFrame({"beyond": beyond, "time": time, "missed": missed})
             of_time["spread"] = spread
-            of_time["doublings"] = np.log2(values[hidden] / limit)
+            of_time["doublings"] = np.log2(values[left] / limit)
             of_time["vendor"] = vendors(asked)
             errors_of.append(of_time[of_time["missed"].notna()])
     return pd.concat(errors_of, ignore_index=True)

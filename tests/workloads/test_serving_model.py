@@ -132,7 +132,7 @@ def test_own_runs_of_a_release_answer_a_question_that_names_none() -> None:
 @pytest.mark.parametrize(
     ("column", "growth"),
     [
-        ("concurrency", (0.2, 0.4)),
+        ("concurrency", (0.2, 0.5)),
         ("input_len", (np.hypot(0.1, 0.05), np.hypot(0.2, 0.3))),  # more of a prompt an answer
         ("output_len", (0.1, 0.2)),
     ],
