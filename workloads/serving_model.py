@@ -626,8 +626,7 @@ class ServingModel:
             )
             if np.isfinite(ratio):
                 yield remark("lengths-as-published", text, ratio=ratio)
-        of_user = texts(self.runs, "lengths")[self._owned] == EQUAL
-        own = self._points.stacks[self._owned][of_user]
+        own = self._own_points.stacks[texts(self._own_runs, "lengths") == EQUAL]
         lacking = (stated == EQUAL) & ~equal & together(rows)
         lacking &= ~np.isin(stacks_of(rows, user_gpu), own)
         for engine in dict.fromkeys(engines[lacking].tolist()):
