@@ -205,8 +205,8 @@ def curve(
         on these rows in the way it was trained.
     models : sequence of str, optional
         As for `train`. None: all.
-    scheme : {"grouped", "kfold"}, optional
-        Whole groups are held out, or rows. None: groups where there are three or more, else rows.
+    scheme : {"grouped", "kfold"}, default: grouped where there are three groups or more, else kfold
+        As for `train`: whole groups are held out, or rows.
     interval : float, default=0.9
         As for `predict`: of those whose coverage is counted.
     seed : int
