@@ -445,7 +445,8 @@ def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, the longest total time first."""
     heads = columns("kernel", "operator", numbers=("activities", "time, ms", "share"))
     title = "kernels without an operator class"
-    parts = [trace.unclassified for trace in traces]
+    parts = [trace.unclassified for trace in traces if len(trace.unclassified)]
+    parts = parts or [traces[0].unclassified]
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     by = pd.concat(parts, ignore_index=True).groupby(["name", "op_name"], sort=False)
     sums = by[["count", "duration_us"]].sum()
