@@ -135,10 +135,10 @@ def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
 def _contradictions(frame: pd.DataFrame, ids: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
     """Return the problems whose repeats disagree, a row of `COLUMNS` for the slowest, and the rows to refuse.
 
-    Repeats have equal `ids` (n_rows,).
+    Repeats have equal `ids` (n_rows,). Rows without a time contradict none.
     """
     time = pd.Series(np.log(frame["duration_us"].to_numpy(dtype=float)))
-    several = pd.Series(ids).duplicated(keep=False).to_numpy()
+    several = pd.Series(ids).duplicated(keep=False).to_numpy() & time.notna().to_numpy()
     far = np.zeros(len(frame), dtype=bool)
     by_id = time[several].groupby(ids[several], sort=False)
     if several.any():

@@ -158,6 +158,17 @@ def test_repeats_that_contradict_each_other_widen_the_answer(
     assert ("by a factor of 2.00" in str(said)) is contradict
 
 
+def test_repeats_without_a_first_token_are_taken_beside_repeats_that_contradict(prior: str) -> None:
+    runs = [(64, np.nan, 16.0), (64, np.nan, 17.0), (128, 400.0, 20.0), (128, 900.0, 60.0)]
+    table = pd.DataFrame(
+        [RUN | {"concurrency": many, "ttft_ms": first, "tpot_ms": ms} for many, first, ms in runs]
+    )
+    own = calibrate(table, prior=prior)
+    assert isinstance(own, ServingModel)
+    assert own.runs["tpot_ms"].tail(4).tolist() == [16.0, 17.0, 20.0, 60.0]
+    assert len([note for note in own.about["notes"] if "runs-contradict" in note]) == 2
+
+
 @pytest.mark.parametrize("given", [{"engine": "tgi"}, {"device": "MI999"}])
 def test_what_no_forecast_takes_is_refused_by_its_name(given: dict[str, str]) -> None:
     table = pd.DataFrame([RUN | given | {"tpot_ms": 20.0, "ttft_ms": 200.0}])
