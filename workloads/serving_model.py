@@ -453,20 +453,28 @@ class ServingModel:
         given_back, differ = {}, {}
         before: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {}
         points_beside: dict[bytes, tuple[pd.DataFrame, Points]] = {}
-        deployments = self._points.names["deployment"]
-        owned = _among(here.names["deployment"], deployments[self._owned])
-        combinations = self._points.names["combination"][self._owned]
-        of_model = _among(here.names["combination"], combinations)
-        stacked = np.zeros(len(rows), dtype=bool)
+        names = self._points.names
+        owned, told = {}, {}
         prompts = _prompts(rows, here.steps)
         held_up = self._held_up(rows, here, user_gpu, prompts)
         for time in TIMES:
-            # the runs of the stack say how it is set up
+            measured_it = self._owned & (self.fits[time].weights != 0)
+            owned[time] = _among(here.names["deployment"], names["deployment"][measured_it])
+            of_model = _among(here.names["combination"], names["combination"][measured_it])
+            # the runs of the stack that measured the time say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
+            told[time] = stacked | owned[time]
             rests[time] = self._rests(time, rows, here, near, queued, makers, held_up)
             logs = self._logs(rows, here, time, rests[time].trust, user_gpu)
             logs = self._rising(
-                time, rows, here, logs, rests[time].trust, ~owned, user_gpu, points_beside
+                time,
+                rows,
+                here,
+                logs,
+                rests[time].trust,
+                ~owned[time],
+                user_gpu,
+                points_beside,
             )
             if time == "ttft_ms":
                 trust = rests["tpot_ms"].trust
@@ -483,9 +491,9 @@ class ServingModel:
             spread = np.maximum(rests[time].spread, differ[time] / NINETY_PERCENT)
             carried = self._carried(self.fits[time], rows, here, spread)
             # a model that was run on the GPU with the engine says itself how it is set up there
-            over = stacked & ~owned & ~of_model
+            over = stacked & ~owned[time] & ~of_model
             wide = np.where(over, carried, spread)
-            tuned = stacked | owned | (asked == TUNINGS[0])
+            tuned = told[time] | (asked == TUNINGS[0])
             longers[time] = np.where(tuned, 0.0, self._longer(self.fits[time], rows))
             floors[time] = np.zeros(len(rows))
             if self._owned.any():
@@ -505,7 +513,7 @@ class ServingModel:
             rests[time] = replace(rests[time], spread=wide)
             shares[time] = spread / wide
         # the runs say themselves how long prompts take
-        busy = np.where(owned, 1.0, SATURATED) * prompts
+        busy = np.where(owned["ttft_ms"], 1.0, SATURATED) * prompts
         answer = as_numbers(rows, "output_len")
         left = first_token_left(busy, answer, values["tpot_ms"])
         later = np.fmax(values["ttft_ms"], np.where(together(rows), left, -np.inf))
@@ -515,11 +523,12 @@ class ServingModel:
             floor = np.nan_to_num(least(rows, time, user_gpu))
             # a run of the user within what `serving.impossible` lets pass stays as measured
             measured[time] = values[time] * np.exp(-differ[time])
-            leasts[time] = np.where(owned, np.fmin(floor, measured[time]), floor)
+            leasts[time] = np.where(owned[time], np.fmin(floor, measured[time]), floor)
             values[time] = np.maximum(values[time], leasts[time])
         whole = measured["ttft_ms"] + (answer - 1.0) * measured["tpot_ms"]
         request = request_at_peak(rows, user_gpu)
-        request = np.where(owned, np.fmin(request, whole), request)
+        from_runs = owned["tpot_ms"] | owned["ttft_ms"]
+        request = np.where(from_runs, np.fmin(request, whole), request)
         beneath = {}
         for time in TIMES:
             with np.errstate(divide="ignore"):
@@ -532,7 +541,16 @@ class ServingModel:
             *_remarks_beyond("run of the model", of_model, rows, ~two, rests, held_up),
             *_remarks_beyond("own run of the setting", of_setting, rows, two, rests, held_up),
         )
-        as_run = stacked | owned
+        as_run = told["tpot_ms"] & told["ttft_ms"]
+        for time, other in zip(TIMES, reversed(TIMES), strict=True):
+            alone = told[time] & ~told[other]
+            if alone.any():
+                text = (
+                    f"own runs measured {time} alone: they do not say how the engine is set up for "
+                    f"{other}, which is as wide as without them"
+                )
+                engines = tuple(dict.fromkeys(texts(rows, "engine")[alone].tolist()))
+                beyond = (remark("own-time-alone", text, time=time, engines=engines), *beyond)
         if as_run.any():
             text = "own runs say how the engine is set up, on this vendor's GPUs: "
             named = [word for word in TUNINGS if "tuning" in rows and (asked[as_run] == word).any()]
@@ -548,7 +566,7 @@ class ServingModel:
             ttft_spread=rests["ttft_ms"].spread,
             tpot_spread=rests["tpot_ms"].spread,
             basis=tuple(basis.tolist()),
-            from_runs=tuple(owned.tolist()),
+            from_runs=tuple(from_runs.tolist()),
             ttft_longer=longers["ttft_ms"],
             tpot_longer=longers["tpot_ms"],
             either=asked == EITHER,

@@ -82,6 +82,22 @@ def test_a_model_that_was_run_says_itself_how_it_is_set_up(small: ServingModel) 
     assert own.served(cut).tpot_ms < 1.2 * small.served(cut).tpot_ms
 
 
+@pytest.mark.parametrize("tuning", ["either", "stock"])
+@pytest.mark.parametrize(("measured", "other"), [TIMES, TIMES[::-1]])
+def test_runs_of_one_time_leave_the_other_as_wide_as_it_was(
+    small: ServingModel, measured: str, other: str, tuning: str
+) -> None:
+    runs, settings = asked(*LOADS), asked(*LOADS, *OTHERS).assign(tuning=tuning)
+    times = {measured: 1.3 * getattr(small.served(runs), measured), other: np.nan}
+    own = small.calibrated(runs.assign(**times)).served(settings)
+    without = small.served(settings)
+    ends = [*ENDS, 0.0]
+    assert own.law(other).quantiles(ends) == pytest.approx(without.law(other).quantiles(ends))
+    widths = [served.law(measured).quantiles(ENDS)[:2] for served in (own, without)]
+    own_width, width = (upper / lower for lower, upper in (ends.T for ends in widths))
+    assert (own_width < width).all()
+
+
 ODD: dict[str, list[tuple[dict[str, Any], float, float]]] = {
     "falls": [({"concurrency": 1}, 80.0, 300.0), ({"concurrency": 64}, 30.0, 90.0)],
     "one": [({}, 31.0, 250.0)],
