@@ -53,6 +53,7 @@ from ..table.physics import (
     hold,
     measured_beside,
     peak_name,
+    throughputs_off,
 )
 from ..table.refusals import row_refused
 from ..traces.dispatches import Finding, Trace, findings_on
@@ -1048,6 +1049,7 @@ def _checked(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> Hel
     _blank_impossible(rows, account, keep)
     files = (rows[ORDER] // MOST_LINES).to_numpy()
     _remark_contradictions(rows, files, account)
+    _remark_throughputs(rows, files, account)
     held = hold(rows, files, keep)
     _remark_units(rows, files, held, account)
     remark_above(above_peaks(rows, held), account)
@@ -1080,6 +1082,25 @@ def _remark_contradictions(rows: pd.DataFrame, files: NDArray[np.intp], account:
                 "and their units"
             )
             account.add_of(file, remark(code, text, factor=middle), len(factors))
+
+
+def _remark_throughputs(rows: pd.DataFrame, files: NDArray[np.intp], account: Account) -> None:
+    """Remark on runs of serving whose throughput is not that of their times, file by file."""
+    off = throughputs_off(rows)
+    odd = ~np.isnan(off)
+    for file in np.unique(files[odd]):
+        places = np.flatnonzero(odd & (files == file))
+        worst = places[np.argmax(np.abs(np.log(off[places])))]
+        stated = float(rows["output_tokens_per_s"].iloc[worst])
+        source = str(rows["source"].iloc[worst])
+        factor = float(off[worst])
+        text = (
+            "throughput is not what times and requests under way give (Little's law): "
+            f"{source} states {stated:,.0f} output tokens/s, {stated / factor:,.0f} follow: look at "
+            "both"
+        )
+        values = {"source": source, "factor": factor}
+        account.add_of(file, remark("throughput-contradicts-times", text, **values), len(places))
 
 
 def _remark_units(

@@ -336,3 +336,22 @@ def test_defaults_of_runs_may_have_the_words_of_the_field() -> None:
     table = pd.DataFrame({**OWN, "conc": [1, 64], "ttft_ms": 60.0, "tpot_ms": 9.0})
     found = fc.read(table, default={"isl": "1024", "osl": "512", "tp_size": "8"}).frame
     assert found[["input_len", "output_len", "tp"]].values.tolist() == [[1024, 512, 8]] * 2
+
+
+# 64 requests of 60 + 511 x 9 ms at once write 7,033 tokens a second
+@pytest.mark.parametrize(
+    ("stated", "factors"),
+    [(3600.0, []), (7033.0, []), (8000.0, []), (14070.0, [2.0]), (1759.0, [0.25])],
+)
+def test_a_throughput_that_is_not_that_of_the_times_is_told(
+    stated: float, factors: list[float]
+) -> None:
+    times = {"conc": [8, 64], "ttft_ms": 60.0, "tpot_ms": 9.0, "isl": 1024, "osl": 512, "tp": 8}
+    table = pd.DataFrame({**OWN, **times, "output_throughput": [870.0, stated]})
+    found = fc.read(table)
+    assert len(found.frame) == 2
+    told = [note for note in found.notes if note.code == "throughput-contradicts-times"]
+    assert [note.values["factor"] for note in told] == pytest.approx(factors, rel=1e-3)
+    for note in told:
+        assert f"{stated:,.0f} output tokens/s" in note.text
+        assert "7,033 follow" in note.text
