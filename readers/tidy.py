@@ -95,9 +95,10 @@ _END = "End_Timestamp"
 _ANOTHER = re.compile(
     r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+|ci\d*|err|error|total|sum|cumulative|start|end|begin"
     r"|stop|timestamp|timeout|overhead|launch|warm_?up|compile|cpu|host|wait|queue|idle|limit|lower|upper|predicted|expected"
-    r"|estimated|estimate|modell?ed|model|roofline|scaling|affine|tpot|ttft)(?:[_ ]|$)"
+    r"|estimated|estimate|modell?ed|model|roofline|scaling|affine|tpot|ttft|itl|token)(?:[_ ]|$)"
 )
 """Words in names of columns of other times than that of one call."""
+_MEDIANS = ("median", "p50")
 # of runs of serving, in ms unless the user states another unit
 _TOKEN_TIMES = ("ttft_ms", "tpot_ms")
 _THROUGHPUT = (
@@ -189,6 +190,7 @@ def tidy_rows(
     _rows_and_cols(rows)
     if not of_tokens:
         rows = with_token_units(rows)
+    rows = _with_medians_named(rows)
     rows = _whole_workloads(rows)
     rows["campaign"] = filled(rows, "campaign", campaign)
     if not rows["op"].isin(WHOLE).all():
@@ -247,6 +249,44 @@ def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame
         defect[row] = "other-unit"
         detail[row] = problem
     return rows.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
+
+
+def _with_medians_named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows, refused those of runs of serving that state no time but medians, which are named."""
+    lacking = as_text(rows["op"]).eq(SERVING) & filled(rows, DEFECT, "").eq("")
+    for name in ("duration_us", *_TOKEN_TIMES):
+        lacking &= np.isnan(as_numbers(rows, name))
+    if not lacking.any():
+        return rows
+    advice = []
+    given = pd.Series(False, rows.index)
+    for name in map(str, rows.columns):
+        positive = as_numbers(rows, name) > 0
+        mean = _mean_of(name)
+        if mean and positive.any():
+            given |= positive
+            advice.append(f"give rename {name}={mean}")
+    named = lacking & given
+    detail = f"medians are not taken for means: {' and '.join(advice)}"
+    defects = {
+        DEFECT: filled(rows, DEFECT, "").mask(named, "no-token-times"),
+        DEFECT_DETAIL: filled(rows, DEFECT_DETAIL, "").mask(named, detail),
+    }
+    return rows.assign(**defects)
+
+
+def _mean_of(name: str) -> str:
+    """Return what to call a column of medians of times of tokens to have it read; "" of another column.
+
+    >>> _mean_of("Median TTFT (s)"), _mean_of("tpot_ms_p50"), _mean_of("tpot_ms_p99")
+    ('ttft_s', 'tpot_ms', '')
+    """
+    base, unit = _split(name)
+    statistic, _, word = _plain(base).partition("_")
+    time = _OF_SERVING.get(f"{word}_ms", f"{word}_ms")
+    if statistic not in _MEDIANS or unit not in TIME_UNITS or time not in _TOKEN_TIMES:
+        return ""
+    return f"{time.removesuffix('_ms')}_{unit}"
 
 
 def _plain(name: str) -> str:
@@ -384,8 +424,8 @@ def _is_serving(names: Iterable[str]) -> bool:
     names = list(names)
     stated = not {*map(_plain, names)}.isdisjoint(("op", *ALIASES["op"]))
     ours = {_serving_name(name)[0] for name in names}
-    said = {*_TOKEN_TIMES, _THROUGHPUT}
-    return not stated and "concurrency" in ours and not ours.isdisjoint(said)
+    timed = not ours.isdisjoint({*_TOKEN_TIMES, _THROUGHPUT}) or any(map(_mean_of, names))
+    return not stated and "concurrency" in ours and timed
 
 
 def _with_requests(table: pd.DataFrame, times_us: FloatArray) -> pd.DataFrame:
@@ -677,11 +717,13 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
         if _FORMAT.search(str(name).lower()) and name not in DTYPE_COLUMNS
     ]
     if unread:
-        what = (
-            "holds number formats, by its name, and is none that is known: give rename "
-            f"{unread[0]}=dtype_a"
-        )
-        raise DataError(f"column {unread[0]!r} {what}, or remove it", source=source)
+        what = "holds number formats, by its name, and is none that is known"
+        ours = _format_of(unread[0], rows)
+        if ours in rows:
+            todo = "remove it"
+        else:
+            todo = f"give rename {unread[0]}={ours}, or remove it"
+        raise DataError(f"column {unread[0]!r} {what}: {todo}", source=source)
     given = filled(rows, "dtype_a", "")
     blank = given.eq("")
     if not blank.any():
@@ -697,3 +739,12 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
             "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME"
         )
         notes.append(Note(remark("fp32-assumed", text), assumed))
+
+
+def _format_of(name: str, rows: pd.DataFrame) -> str:
+    """Return which of our columns of number formats another one is, by its name."""
+    if re.search("kv|cache", name.lower()) and as_text(rows["op"]).eq(SERVING).all():
+        return "dtype_kv"
+    if "weight" in name.lower():
+        return "dtype_b"
+    return "dtype_a"

@@ -221,6 +221,7 @@ READ: dict[str, tuple[str, str, dict[str, float]]] = {
         "output_throughput,ttft_ms", "1100,300", {"tpot_ms": 14.2664, "ttft_ms": 300.0},
     ),
     "not measured": ("tpot_ms,ttft_ms", "N/A,300", {"ttft_ms": 300.0}),
+    "the format of the cache": ("tpot_ms,kv_precision", "14,fp8", {"tpot_ms": 14.0}),
 }  # fmt: skip
 
 
@@ -263,6 +264,10 @@ def test_throughput_alone_says_the_time_per_token_after_a_forecast_first_one(
         ("tpot_ms,ttft_ms", "fast,300", "tpot_ms = fast"),
         ("tpot_ms,ttft_ms", "0,300", "no mean time above zero"),
         ("p99_tpot_ms", "33", "no supported format"),
+        ("tpot_ms_median,tpot_ms_mean", "14,", "give rename tpot_ms_median=tpot_ms"),
+        ("median_itl_ms", "14", "give rename median_itl_ms=tpot_ms"),
+        ("tpot_ms_mean,p50_ttft_s", ",0.3", "give rename p50_ttft_s=ttft_s"),
+        ("tpot_ms,cache_dtype", "14,fp8", "give rename cache_dtype=dtype_kv"),
         ("tpot_ms,ttft_ms,speculation", "8,300,ngram", "ngram"),
         ("tpot_ms,ttft_ms,lengths", "14,300,waves", "lengths must be drawn or equal"),
     ],
