@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
-from ..operators.kinds.serving_run import LENGTHS
+from ..operators.kinds.serving_run import LENGTHS, engine_named
 from ..output import FILES, replacing, write_table
 from ..report.deployments import deployments_document, front_figure, headlined
 from ..report.formats import counted
@@ -184,7 +184,7 @@ def deployments(
                 name, f"{problem}: beside `batch` or `num_prompts` it may be several"
             )
     gpus = gpus_of(given.get("gpu", "MI300X"))
-    engines = tuple(str(one).lower() for one in _several(given.get("engine", "vllm")))
+    engines = tuple(engine_named(str(one)) for one in _several(given.get("engine", "vllm")))
     for name in engines:
         if name not in ENGINES:
             raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")

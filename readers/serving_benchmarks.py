@@ -29,12 +29,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import few
-from ..operators.kinds.serving_run import METRICS, SERVING, request_us
+from ..operators.kinds.serving_run import METRICS, SERVING, engine_named, request_us
 from ..operators.op import Op
 from ..operators.operators import OPS
-from ..operators.work import as_numbers
+from ..operators.work import as_numbers, each_word
 from ..remarks import remark
-from ..table.measurements import DEFECT
+from ..table.measurements import DEFECT, as_text
 from .aiconfigurator import FORMATS, SYSTEMS, unmet
 from .base import LINE, Excluded, Note, Options, RawTable, Reader, is_json, register
 from .blas import text_column
@@ -156,6 +156,8 @@ def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options)
     """Return the rows with what the user states, and with the time of a request; labels are named."""
     for name, value in options.defaults.items():
         rows[name] = filled(rows, name, value)
+    if "engine" in rows:
+        rows["engine"] = each_word(as_text(rows["engine"]), engine_named)
     times = pd.Series(as_numbers(rows, "duration_us"), rows.index)
     rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), rows.index))
     untimed = rows["duration_us"].isna() & filled(rows, DEFECT, "").eq("") & options.timed

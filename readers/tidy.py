@@ -22,7 +22,13 @@ import pyarrow.compute as pc
 
 from ..arrays import FloatArray
 from ..errors import DataError, NoDurationError, few
-from ..operators.kinds.serving_run import METRICS, SERVING, held_request_us, request_us
+from ..operators.kinds.serving_run import (
+    METRICS,
+    SERVING,
+    engine_named,
+    held_request_us,
+    request_us,
+)
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..operators.work import as_numbers, dtypes_in_kernel_names, each_word
 from ..output import unguarded
@@ -182,6 +188,10 @@ def tidy_rows(
         raise DataError("; ".join(_lacking(columns, options, ("op", "device"))), source=source)
     words = as_text(rows["op"])
     rows["op"] = each_word(words, canonical_op)
+    if "engine" in rows:
+        serving = as_text(rows["op"]).eq(SERVING)
+        engines = each_word(as_text(rows["engine"]), engine_named)
+        rows["engine"] = rows["engine"].mask(serving, engines)
     if "batch" in rows and "m" in rows:
         batch, m = (pd.to_numeric(rows[name], errors="coerce") for name in ("batch", "m"))
         called = words.map({word: without_namespace(word) for word in words.unique()})

@@ -28,6 +28,16 @@ LENGTHS = DRAWN, EQUAL = "drawn", "equal"
 """Lengths of a run's prompts and answers: drawn for each request around a mean, or all of them equal.
 
 Where all are equal, requests begin and end together: in a closed loop they come in waves."""
+_ENGINES: Final = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "atom": "atom",
+    "trt": "trtllm",
+    "trtllm": "trtllm",
+    "tensorrt": "trtllm",
+    "tensorrtllm": "trtllm",
+}
+"""How people write an engine, in lower case without hyphens, underscores and blanks -> its name."""
 METRICS: Final = ("ttft_ms", "tpot_ms", "output_tokens_per_s")
 """What a run measured beside the time of a request: to the first token, per further token, of all GPUs together."""
 FIGURES: Final = (
@@ -79,6 +89,15 @@ def drafts_as_mtp(word: str) -> bool:
     (True, True, False)
     """
     return _DRAFTS_OF_MTP.fullmatch(word.strip().lower()) is not None
+
+
+def engine_named(word: str) -> str:
+    """Return the engine that a word names, whatever its case and hyphens; other words as they are.
+
+    >>> engine_named("vLLM"), engine_named("TensorRT-LLM"), engine_named("TGI")
+    ('vllm', 'trtllm', 'TGI')
+    """
+    return _ENGINES.get(re.sub("[-_ ]", "", word.lower()), word)
 
 
 def gpus(frame: pd.DataFrame) -> np.ndarray:

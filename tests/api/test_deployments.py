@@ -300,6 +300,12 @@ def test_a_gpu_of_ones_own_does_not_take_the_place_of_a_known_one(
     }
 
 
+def test_an_engine_is_asked_for_as_its_vendor_spells_it() -> None:
+    asked = {"gpu": "H200", "gpus": 1, "dtype": "fp8", "concurrency": 8}
+    found = fc.forecast("llama-3.1-8b", engine=["TensorRT-LLM", "vLLM"], **asked)
+    assert set(found.table["engine"]) == {"trtllm", "vllm"}
+
+
 @pytest.mark.parametrize("name", ["gpu", "engine", "tp", "dtype"])
 def test_an_empty_list_is_named(name: str) -> None:
     with pytest.raises(ParameterError, match=rf"{name} must have a value, got \[\]"):

@@ -245,6 +245,22 @@ def test_a_table_of_runs_is_read_for_what_it_states(prior: str, tmp_path: Path, 
     assert own_times(own) == pytest.approx(times, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("word", "engine"),
+    [("vLLM", "vllm"), ("SGLang", "sglang"), ("ATOM", "atom"), ("TensorRT-LLM", "trtllm"), ("TRT", "trtllm")],
+)  # fmt: skip
+def test_an_engine_is_read_as_its_vendor_spells_it(prior: str, word: str, engine: str) -> None:
+    run = {**RUN, "tpot_ms": 20.0, "ttft_ms": 200.0}
+    stated = pd.DataFrame([run | {"engine": word}])
+    defaulted = stated.drop(columns="engine")
+    for own in (
+        calibrate(stated, prior=prior),
+        calibrate(defaulted, prior=prior, default={"engine": word}),
+    ):
+        assert isinstance(own, ServingModel)
+        assert own.runs["engine"].iloc[-1] == engine
+
+
 def test_throughput_alone_says_the_time_per_token_after_a_forecast_first_one(
     small: ServingModel, prior: str, tmp_path: Path
 ) -> None:
