@@ -509,8 +509,8 @@ def learnt_document(model: ServingModel) -> Document:
     )
     settings = model.calibrated_settings
     published = model.about.get("own_from", len(model.runs))
-    runs = counted(len(model.runs) - published, "own run")
-    title = f"{runs} beside {published:,} published"
+    count = len(model.runs) - published
+    title = f"{counted(count, 'own run')} beside {published:,} published"
     answers = [f"Settings with two runs or more of your own: {settings}."]
     contradictions = list(model.contradictions)
     if settings:
@@ -529,7 +529,8 @@ def learnt_document(model: ServingModel) -> Document:
     notes = list(model.about.get("notes", ()))
     own = {
         "runs": len(model.runs),
-        "own": settings,
+        "own": count,
+        "settings_with_two_runs": settings,
         "published": published,
         "spreads": spreads,
     }

@@ -26,6 +26,8 @@ def test_own_runs_are_counted_apart_from_published_ones() -> None:
     assert document.title.endswith(f"{published:,} published")
     assert document.data["published"] == published
     assert document.data["runs"] == published + 3
+    assert document.data["own"] == 3
+    assert document.data["settings_with_two_runs"] == 0
 
 
 def widths(model: ServingModel) -> Table:
