@@ -18,6 +18,7 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError, check_number
 from ..remarks import Remark, remark
+from ..table import physics
 from ..traces.cleaning import binning
 from ..traces.cleaning.binning import MARGINS, margin_of
 
@@ -159,18 +160,13 @@ def plan(
     >>> chosen.row.runs, chosen.row.margin, chosen.published, chosen.steady_from, chosen.executions, chosen.logs
     (200, 0.05, 9, 24, 27, 12)
     """
-    times = {
-        "kernel_us": kernel_us,
-        "window_us": window_us,
-        "lag_us": lag_us or 0.0,
-        "settling_us": settling_us,
-    }
+    check_number("kernel_us", kernel_us, physics.SHORTEST_US, physics.LONGEST_US, whole=False)
+    times = {"window_us": window_us, "lag_us": lag_us or 0.0, "settling_us": settling_us}
     for name, value in times.items():
-        check_number(name, value, 0, whole=False)
-        if value == math.inf:
-            raise ParameterError(name, "must be finite")
-    if not kernel_us > 0:
-        raise ParameterError("kernel_us", f"must be above 0, got {kernel_us:g}")
+        check_number(name, value, 0, physics.LONGEST_US, whole=False)
+    if 0 < window_us < physics.SHORTEST_US:
+        problem = f"must be 0, or {physics.SHORTEST_US:g} or more, got {window_us:g}"
+        raise ParameterError("window_us", problem)
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
     period_us = window_us or 1000.0
     filled = _first_after(window_us, kernel_us)

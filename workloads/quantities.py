@@ -19,6 +19,9 @@ MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "us
 PER_SECOND: Final = {"": 1.0, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
 PER_HOUR: Final = {"": 1.0, "/h": 1.0, "/min": 60.0, "/s": 3600.0}
 PER_KWH: Final = {"": 1.0, "/kWh": 1.0, "/MWh": 1e-3}
+# of any quantity in its base unit: 31 years in ms, and a request in 31 years
+_LEAST: Final = 1e-9
+_MOST: Final = 1e12
 _NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(.*)", re.IGNORECASE)
 _CURRENCY: Final = re.compile(r"^[$€£¥]|[$€£¥](?=\s*(?:/|$))|[A-Z]{3}\b")
 
@@ -45,6 +48,10 @@ def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float
         else:
             units_too = ""
         raise ParameterError(parameter, f"must be a number above 0{units_too}, got {given!r}")
+    if not _LEAST <= value <= _MOST:
+        base = next((unit for unit, factor in units.items() if unit and factor == 1.0), "")
+        reach = f"from {_LEAST:g}{base} to {_MOST:g}{base}"
+        raise ParameterError(parameter, f"must be {reach}, got {given!r}")
     return value
 
 

@@ -297,6 +297,11 @@ def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
     for wrong in ("-1", "0", "2 m", "soon", "nan"):
         with pytest.raises(ParameterError, match="ttft must be a number above 0"):
             quantity("ttft", wrong, MILLISECONDS)
+    for far in ("1e308", "1e-308", "1e14/min", "1e-9/h"):
+        with pytest.raises(ParameterError, match="rate must be from 1e-09/s to"):
+            quantity("rate", far, PER_SECOND)
+    with pytest.raises(ParameterError, match="price must be from"):
+        prices("$1e308/h")
     for free in (0, "0.0/h", {"MI300X": 0}):
         with pytest.raises(ParameterError, match="price must be a number above 0"):
             prices(free)
