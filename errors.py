@@ -201,7 +201,8 @@ def check_plain_file(path: Path) -> None:
     if os.path.isdir(path):
         raise DataError("is a folder: give a file", source=str(path))
     if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError("is no plain file: save what it gives, and give that", source=str(path))
+        problem = "is a pipe or a device, no file: save what it gives in a file, and give that"
+        raise DataError(problem, source=str(path))
 
 
 _MOST_JOBS: Final = 100_000  # processes, more than any machine runs

@@ -33,6 +33,7 @@ from ..workloads.quantities import (
     electricity,
     quantity,
 )
+from ..workloads.releases import check_no_runs
 from ..workloads.serving_conditions import Conditions
 from ..workloads.serving_model import EITHER, load, served
 from ..workloads.serving_model import FILE as OWN
@@ -164,6 +165,7 @@ def deployments(
     """
     given = {name: value for name, value in asked.items() if value is not None}
     if not str(given.get("release", OWN)).endswith(OWN):
+        check_no_runs(str(given["release"]))
         text = (
             f"(or `num_prompts`) is needed beside `release`, unless that is a {OWN} of flopcast "
             "calibrate"

@@ -40,7 +40,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_plain_file
 from ..readers.base import LINE
 from ..readers.files import decimal_commas, head, plain_rows, read_plain_table, text, with_points
 from ..remarks import Remark, remark
@@ -142,6 +142,7 @@ def read_log(
     own form says which in a column ``gpu``. Raises DataError: the file cannot be
     read, has no times, is of several GPUs of which none was chosen, or not of the one chosen.
     """
+    check_plain_file(path)
     if not path.is_file():
         raise DataError("no such file", source=str(path))
     beginning = head(path)

@@ -110,6 +110,7 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
         elif path.is_file():
             files = [DataFile(path, visible(path.name), True)]
         else:
+            check_plain_file(path)
             raise DataError("no such file or folder", source=str(path))
         for file in files:
             key = file.path.resolve()

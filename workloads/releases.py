@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
+from os.path import exists
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Final
@@ -25,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..arrays import FloatArray
-from ..errors import DataError, FlopcastError, nearest
+from ..errors import DataError, FlopcastError, check_plain_file, nearest
 from ..hardware.constants import Constant, read_constants
 from ..hardware.lookup import read_toml
 from ..output import MARK
@@ -149,6 +150,19 @@ def middle_and_sides(level: float) -> list[float]:
     return [0.5, (1 - level) / 2, (1 + level) / 2]
 
 
+def check_no_runs(release: str) -> None:
+    """Refuse a file that is no release: a DataError says how to make one of the runs in it."""
+    if release in shipped_releases() or release.endswith((".toml", ".parquet")):
+        return
+    if exists(release):
+        check_plain_file(Path(release))
+        raise DataError(
+            "is no release: flopcast calibrate takes runs, and writes one (-o mine.toml, of serving "
+            "-o mine.parquet)",
+            source=release,
+        )
+
+
 def find_release(name: str, kind: str = "serving") -> Release:
     """Return a release by its name, or from a file of the user's (``mine.toml``, see `as_toml`).
 
@@ -170,6 +184,7 @@ def find_release(name: str, kind: str = "serving") -> Release:
                 f"is calibrated on runs of {release.kind}, and this is {kind}", source=name
             )
         return release
+    check_no_runs(name)
     if kind == "serving":
         releases = shipped_releases()
     else:

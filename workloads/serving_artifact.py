@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, few, one_line
+from ..errors import DataError, check_plain_file, few, one_line
 from ..laws.serving_steps import TPOT_PARTS, TTFT_PARTS
 from ..operators.kinds.serving_run import OPERATORS
 from ..readers.base import TABLE_BYTES
@@ -161,6 +161,7 @@ class _RefusedError(Exception):
 
 
 def _read(file: Path) -> tuple[pa.Table, dict[str, str]]:
+    check_plain_file(file)
     if not file.is_file():
         raise DataError("is no model of serving: no such file", source=str(file))
     with open_parquet(file, MOST_BYTES) as opened:

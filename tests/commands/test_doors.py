@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,37 @@ def test_a_folder_is_no_file(line: str, tmp_path: Path) -> None:
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     assert "folder.csv: is a folder: give a file" in refused(line, {"FILE": folder})
+
+
+SERVED = "forecast llama-3.1-8b --gpu MI300X --concurrency 8 --release FILE"
+
+
+def test_a_folder_is_no_model_of_serving(tmp_path: Path) -> None:
+    folder = tmp_path / "own.parquet"
+    folder.mkdir()
+    assert "own.parquet: is a folder: give a file" in refused(SERVED, {"FILE": folder})
+
+
+@pytest.mark.parametrize("line", [SERVED, READ[3]])
+def test_runs_are_no_release_until_they_are_calibrated(line: str, tmp_path: Path) -> None:
+    runs = tmp_path / "runs.csv"
+    runs.write_text(MEASURED)
+    assert "flopcast calibrate takes runs" in refused(line, {"FILE": runs})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ingest FILE",
+        "calibrate FILE --out own.parquet",
+        SERVED,
+        "power profile FILE --executions FILE",
+    ],
+)
+def test_a_pipe_is_to_be_saved_first(line: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "pipe: is a pipe or a device, no file: save what" in refused(line, {"FILE": pipe})
 
 
 @pytest.mark.parametrize("line", READ[:2])
