@@ -433,12 +433,13 @@ def _scored(observed: np.ndarray, answers: pd.DataFrame) -> dict[str, float]:
             ("e_out", "median_ape", "affine", "coverage", "width"), float("nan")
         ) | {"answered": 0.0}
     errors = ape(y, given["predicted"])
+    promised = given["lower"].notna() & given["upper"].notna()
     inside = (given["lower"] <= y) & (y <= given["upper"])
     return {
         "e_out": float(errors.mean()),
         "median_ape": float(np.median(errors)),
         "affine": float(ape(y, given["affine"]).mean()),
-        "coverage": float(inside.mean()),
+        "coverage": float(inside[promised].mean()),
         "width": float(((given["upper"] - given["lower"]) / given["predicted"]).median()),
         "answered": float(answered.mean()),
     }

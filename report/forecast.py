@@ -511,7 +511,7 @@ def learnt_document(model: ServingModel) -> Document:
     published = model.about.get("own_from", len(model.runs))
     count = len(model.runs) - published
     title = f"{counted(count, 'own run')} beside {published:,} published"
-    answers = [f"Settings with two runs or more of your own: {settings}."]
+    answers = [f"Settings with two runs or more of your own that measured both times: {settings}."]
     contradictions = list(model.contradictions)
     if settings:
         two = f"new model, {TWO_RUNS} of the setting"

@@ -484,7 +484,7 @@ class ServingModel:
             repeats = self._repeats_of(time, rows, near)
             given_back[time] = repeats.any(axis=1)
             logs, differ[time] = self._given_back(
-                time, logs, rests[time].trust, near, repeats, user_gpu
+                time, rows, logs, rests[time].trust, near, repeats, user_gpu
             )
             values[time] = np.exp(logs)
             # as wide as the repeats that are the furthest apart
@@ -597,6 +597,9 @@ class ServingModel:
             codes, levels = distinct(stacks[at], prompt, answer)
             nearest = [_nearest_lengths(self._waves[stack], *both) for stack, *both in levels]
             lengths[at] = np.array(nearest, dtype=object)[codes]
+        # one request waits for no wave
+        alone = (as_numbers(rows, "concurrency") <= 1.0) & ~np.isin(stacks, self._own_waves)
+        lengths = np.where(alone & (lengths == EQUAL), DRAWN, lengths)
         return self._with_group(rows.assign(lengths=lengths), stacks, user_gpu)
 
     def _with_group(
@@ -621,6 +624,11 @@ class ServingModel:
         distinct_runs = runs.drop_duplicates(["stack", "input_len", "output_len", "equal"])
         return {str(stack): of_stack for stack, of_stack in distinct_runs.groupby("stack")}
 
+    @cached_property
+    def _own_waves(self) -> np.ndarray:
+        """The stacks of the user's runs that state equal lengths, shape (n,)."""
+        return self._own_points.stacks[texts(self._own_runs, "lengths") == EQUAL]
+
     def _on_lengths(
         self, rows: pd.DataFrame, stated: np.ndarray, trust: FloatArray, user_gpu: GPU | None
     ) -> Iterator[Remark]:
@@ -640,13 +648,13 @@ class ServingModel:
             text = (
                 f"runs of {engines[assumed[0]]} with such prompts and answers have equal lengths, so "
                 f"requests come in waves: lengths={DRAWN} asks for mixed ones, which take {ratio:.2g} "
-                "times as long to the first token"
+                "times as long to the first token with as many requests under way"
             )
             if np.isfinite(ratio):
                 yield remark("lengths-as-published", text, ratio=ratio)
-        own = self._own_points.stacks[texts(self._own_runs, "lengths") == EQUAL]
         lacking = (stated == EQUAL) & ~equal & together(rows)
-        lacking &= ~np.isin(stacks_of(rows, user_gpu), own)
+        lacking &= as_numbers(rows, "concurrency") > 1.0
+        lacking &= ~np.isin(stacks_of(rows, user_gpu), self._own_waves)
         for engine in dict.fromkeys(engines[lacking].tolist()):
             text = (
                 f"no run of {engine} with equal lengths was published on this vendor's GPUs, so the "
@@ -827,10 +835,14 @@ class ServingModel:
 
     @property
     def calibrated_settings(self) -> int:
-        """Number of settings that the user ran with two or more numbers of requests under way."""
-        users = pd.Series(as_numbers(self._own_runs, "concurrency"))
-        each = users.groupby(settings_of(self._own_points))
-        return int(each.nunique().gt(1).sum())
+        """Number of settings of which the user measured both times with two or more numbers of requests under way."""
+        users = as_numbers(self._own_runs, "concurrency")
+        loads = pd.DataFrame({"setting": settings_of(self._own_points)})
+        for time in TIMES:
+            measured = self.fits[time].weights[self._owned] != 0
+            loads[time] = np.where(measured, users, np.nan)
+        counts = loads.groupby("setting")[[*TIMES]].nunique()
+        return int(counts.gt(1).all(axis=1).sum())
 
     @property
     def contradictions(self) -> Iterator[Remark]:
@@ -964,7 +976,7 @@ class ServingModel:
         near = nearness(points, self._own_points)
         logs = self._logs(asked, points, time, whole, user_gpu)
         repeats = self._repeats_of(time, asked, near)
-        return np.exp(self._given_back(time, logs, whole, near, repeats, user_gpu)[0])
+        return np.exp(self._given_back(time, asked, logs, whole, near, repeats, user_gpu)[0])
 
     def _repeats_of(self, time: str, rows: pd.DataFrame, near: FloatArray) -> BoolArray:
         """Return which of the user's runs are of each setting itself, shape (n_asked, n_own).
@@ -989,6 +1001,7 @@ class ServingModel:
     def _given_back(
         self,
         time: str,
+        rows: pd.DataFrame,
         logs: FloatArray,
         trust: FloatArray,
         near: FloatArray,
@@ -999,12 +1012,17 @@ class ServingModel:
 
         Where the user ran a setting itself, the answer is the geometric mean of what was measured. With
         other lengths what the forecast of the runs lacks is added as far as the lengths are near.
+        Of `CONDITIONS` those that a run does not state are as asked.
         """
         given, apart = logs.copy(), np.zeros(len(logs))
         asked, place = np.nonzero(repeats)
         if not len(asked):
             return given, apart
         runs = self._own_runs.iloc[place].reset_index(drop=True)
+        beside = rows.iloc[asked].reset_index(drop=True)
+        for name in CONDITIONS:
+            is_stated = _words_of(runs, name) != ""
+            runs[name] = runs[name].where(is_stated, beside[name])
         places = points_of(runs, user_gpu, self.slower)
         said = self._logs(runs, places, time, trust[asked], user_gpu)
         lacking = pd.Series(np.log(as_numbers(runs, time)) - said).groupby(asked)

@@ -153,7 +153,9 @@ def test_too_few_rows_are_refused_before_what_takes_time(monkeypatch: pytest.Mon
     assert (code, error) == (2, "error: --rows must be 10 or more each, got 5, 20\n")
 
 
-@pytest.mark.parametrize(("widths", "scheme"), [(1, "kfold"), (2, "kfold"), (4, "grouped")])
+@pytest.mark.parametrize(
+    ("widths", "scheme"), [(1, "kfold"), (2, "kfold"), (3, "grouped"), (8, "grouped")]
+)
 def test_rows_are_held_out_where_there_are_too_few_groups(widths: int, scheme: str) -> None:
     rng = np.random.default_rng(0)
     shapes = pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": rng.integers(64, 4096, 40)})
@@ -163,4 +165,8 @@ def test_rows_are_held_out_where_there_are_too_few_groups(widths: int, scheme: s
     host = shapes.assign(device="MI300X", duration_us=10 + work)
     target = shapes.assign(device="MI355X", duration_us=8 + work / 2)
     asked = {"host": "MI300X", "target": "MI355X", "rows": 10, "draws": 1, "models": "Additive"}
-    assert fc.curve(pd.concat([host, target]), **asked).about["scheme"] == scheme
+    found = fc.curve(pd.concat([host, target]), **asked)
+    assert found.about["scheme"] == scheme
+    promised = found.draws["width"].notna()
+    assert found.draws.loc[~promised, "coverage"].isna().all()
+    assert promised.any() == (widths != 3)

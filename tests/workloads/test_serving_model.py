@@ -686,6 +686,7 @@ def test_lengths_that_are_not_stated_are_those_of_the_nearest_published_runs() -
 def test_a_setting_that_was_measured_with_other_lengths_is_a_new_one() -> None:
     for lengths, other in (("equal", "drawn"), ("", "equal")):
         rows = of_published(lengths)
+        rows = rows[rows["concurrency"] > 1].reset_index(drop=True)
         known = [one.startswith(KNOWN) for one in shipped().served(rows).basis]
         changed = [
             one.startswith(KNOWN) for one in shipped().served(rows.assign(lengths=other)).basis
@@ -702,6 +703,15 @@ def test_equal_lengths_that_no_run_had_are_answered_as_drawn_ones_and_told(devic
     assert plain.basis == equal.basis
     assert said_by(plain) == set()
     assert said_by(equal) == {"lengths-unknown"}
+
+
+def test_one_request_waits_for_no_wave() -> None:
+    rows = of_published("equal").drop_duplicates(["model", "input_len", "tp"])
+    rows = rows.assign(concurrency=1.0)
+    found = [shipped().served(rows.assign(lengths=one)) for one in ("", "equal", "drawn")]
+    assert found[0].ttft_ms == pytest.approx(found[2].ttft_ms)
+    assert found[1].ttft_ms == pytest.approx(found[2].ttft_ms)
+    assert not said_by(found[0]) | said_by(found[1])
 
 
 def test_own_runs_that_do_not_say_their_lengths_answer_what_does_not_either() -> None:

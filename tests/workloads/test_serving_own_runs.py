@@ -135,6 +135,24 @@ def test_a_setting_that_was_run_is_given_back_as_measured(small: ServingModel, n
         assert median[given] == pytest.approx(middle[given], rel=1e-6)
 
 
+def test_what_a_run_does_not_state_is_as_asked(small: ServingModel) -> None:
+    run = asked({"concurrency": 64, "dtype_kv": ""})
+    own = small.calibrated(run.assign(tpot_ms=45.0, ttft_ms=2000.0))
+    for cache in ("", "bf16", "fp8"):
+        found = own.served(run.assign(dtype_kv=cache))
+        assert found.tpot_ms == pytest.approx([45.0])
+        assert found.ttft_ms == pytest.approx([2000.0])
+
+
+def test_runs_of_first_tokens_alone_make_no_setting_as_sure_as_two_runs(
+    small: ServingModel,
+) -> None:
+    runs = asked({"concurrency": 4}, {"concurrency": 64})
+    both = runs.assign(tpot_ms=[9.0, 15.0], ttft_ms=[100.0, 900.0])
+    assert small.calibrated(both).calibrated_settings == 1
+    assert small.calibrated(both.assign(tpot_ms=np.nan)).calibrated_settings == 0
+
+
 def test_between_runs_whose_time_falls_no_answer_lies_outside_of_both(small: ServingModel) -> None:
     runs = asked(*LOADS).assign(tpot_ms=[80.0, 30.0], ttft_ms=[300.0, 90.0])
     between = small.calibrated(runs).served(asked(*[{"concurrency": 2**n} for n in range(1, 6)]))
