@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import product
 
 import numpy as np
 import pytest
